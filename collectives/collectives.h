@@ -1,0 +1,108 @@
+/* Collectives, with JAX's names and meaning. All are called inside a shard function by every shard along the named
+ * axes.
+ *
+ * axes   one mesh axis ("data") or several ("x,y", the first is major); "" is the empty set: the value is returned
+ * out    may alias in when shapes agree
+ * State: psum, pmean, pmax, pmin, pbroadcast give an invarying value, the others a varying one (see spmd/tensor.h). An
+ *        invarying operand is cast to varying first, so psum of a replicated x is N*x (warned about once).
+ * Order: reductions run in rank order: the same bits on every shard, from run to run, in a list or alone. bf16 and f16
+ *        are summed in f32 and rounded once; integers wrap; NaN wins in pmax and pmin.
+ * Errors: EAXIS no such axis; ESHAPE sizes do not fit; EMISMATCH shards made different calls (both call sites named);
+ *        EABORTED another shard failed; ETIMEOUT.
+ * Memory: in place is fastest. Source: jax.lax.parallel. Bus factors as nccl-tests counts them. */
+#ifndef SPMD_COLLECTIVES_H
+#define SPMD_COLLECTIVES_H
+
+#include "spmd/shard_map.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* spmd_psum - sum over the shards.   Collective over `axes`. Same shape and dtype (bool gives i32). A partial value
+ * becomes whole. Gradient: psum of the cotangent if it is pending, then cast to varying. Bus: 2(n-1)/n. */
+SPMD_API spmd_status spmd_psum(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
+/* spmd_pmean - psum / N; integers and bools give f32.   Collective over `axes`. Gradient: as psum, divided by N. */
+SPMD_API spmd_status spmd_pmean(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
+/* spmd_pmax, spmd_pmin - elementwise; NaN wins.   Collective over `axes`. No gradient (use spmd_stop_gradient on in).
+ */
+SPMD_API spmd_status spmd_pmax(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
+SPMD_API spmd_status spmd_pmin(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
+
+/* spmd_psum_list, spmd_pmean_list - n tensors of any shapes and dtypes in one meeting; each result has the same bits as
+ * a call of its own.   Collective over `axes`. */
+SPMD_API spmd_status spmd_psum_list(spmd_ctx *ctx, const spmd_tensor *in, int n, const char *axes, spmd_tensor *out);
+SPMD_API spmd_status spmd_pmean_list(spmd_ctx *ctx, const spmd_tensor *in, int n, const char *axes, spmd_tensor *out);
+
+typedef enum spmd_to { SPMD_TO_VARYING, SPMD_TO_INVARYING } spmd_to;
+
+typedef struct spmd_gather_opts {
+    int dim;    /* -1 is the last */
+    bool tiled; /* false: a new dimension of size N at `dim` of the output; true: dimension `dim` grows N times */
+    spmd_to to; /* INVARYING: the type says that all shards hold the same; may then be returned as replicated */
+} spmd_gather_opts;
+/* spmd_all_gather - every shard gets all blocks, by axis index.   Collective over `axes`.   opts NULL: {0, false}.
+ * Gradient: psum_scatter (to invarying: own slice, after a psum_scatter if pending). Bus: (n-1)/n of the output. */
+SPMD_API spmd_status spmd_all_gather(spmd_ctx *ctx, const spmd_tensor *in, const char *axes,
+                                     const spmd_gather_opts *opts, spmd_tensor *out);
+
+typedef struct spmd_scatter_opts {
+    int dim;
+    bool tiled; /* false: `dim` has size N and is removed; true: shard k gets slice k of N */
+} spmd_scatter_opts;
+/* spmd_psum_scatter - sum, of which each shard gets its slice.   Collective over `axes`. bool gives i32.
+ * Gradient: all_gather. Bus: (n-1)/n of the input. */
+SPMD_API spmd_status spmd_psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const char *axes,
+                                       const spmd_scatter_opts *opts, spmd_tensor *out);
+
+typedef struct spmd_exchange_opts {
+    int split,
+        concat; /* split must equal N and is removed, concat is new (untiled); or is cut / grows N times (tiled) */
+    bool tiled;
+} spmd_exchange_opts;
+/* spmd_all_to_all - slice k of `split` goes to shard k; received slices are joined by source along `concat`.
+ * Collective over `axes`. Gradient: all_to_all with split and concat swapped. Bus: (n-1)/n. */
+SPMD_API spmd_status spmd_all_to_all(spmd_ctx *ctx, const spmd_tensor *in, const char *axes,
+                                     const spmd_exchange_opts *opts, spmd_tensor *out);
+
+/* spmd_ppermute - pairs[k] = {source, destination} by axis index; a shard that is no destination gets zeros.
+ * Collective over `axes`. Errors: EINVAL names a duplicate source or destination, or an index out of range.
+ * Gradient: the inverse pairs. Bus: 1. */
+SPMD_API spmd_status spmd_ppermute(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, const int (*pairs)[2], int n,
+                                   spmd_tensor *out);
+
+/* spmd_pbroadcast - every shard gets the block of shard `source`.   Collective over `axes`.
+ * Gradient: psum to the source, zeros elsewhere. */
+SPMD_API spmd_status spmd_pbroadcast(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, int source,
+                                     spmd_tensor *out);
+
+/* spmd_pcast - invarying to varying; moves nothing.   Local. On a varying axis: EINVAL. Gradient: psum (when settled).
+ */
+SPMD_API spmd_status spmd_pcast(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
+/* spmd_pcast_partial - declares a varying value to be a partial sum; moves nothing.   Local. Gradient: free cast. */
+SPMD_API spmd_status spmd_pcast_partial(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
+
+/* spmd_axis_index - this shard's row-major index over the axes in the order given, i32 scalar, varying.   Local. */
+SPMD_API spmd_status spmd_axis_index(spmd_ctx *ctx, const char *axes, spmd_tensor *out);
+/* spmd_axis_size - number of shards along the axes.   Local. */
+SPMD_API spmd_status spmd_axis_size(spmd_ctx *ctx, const char *axes, int *out);
+
+/* The call site travels with the context, for messages. */
+#ifndef __cplusplus
+#define spmd_psum(ctx, ...) (spmd_psum)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_pmean(ctx, ...) (spmd_pmean)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_pmax(ctx, ...) (spmd_pmax)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_pmin(ctx, ...) (spmd_pmin)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_psum_list(ctx, ...) (spmd_psum_list)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_pmean_list(ctx, ...) (spmd_pmean_list)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_all_gather(ctx, ...) (spmd_all_gather)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_psum_scatter(ctx, ...) (spmd_psum_scatter)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_all_to_all(ctx, ...) (spmd_all_to_all)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_ppermute(ctx, ...) (spmd_ppermute)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_pbroadcast(ctx, ...) (spmd_pbroadcast)(SPMD_AT(ctx), __VA_ARGS__)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

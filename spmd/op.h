@@ -1,0 +1,110 @@
+/* Private: what an op is, and the one function through which every op goes.
+ *
+ * An op is one descriptor. To add one: a folder in kernels/ with the descriptor and its public function, a prototype
+ * with its contract in kernels.h, a test file. The core never names an op (the four that the tape itself emits are
+ * declared in spmd/linear.h and defined in their folders). */
+#ifndef SPMD_OP_H
+#define SPMD_OP_H
+
+#include "spmd/custom.h"
+#include "spmd/shard_map.h"
+
+/* Axes of a call, in the order the user gave them; the first is major. */
+typedef struct spmd_axes {
+    uint8_t mask, n, id[SPMD_MAX_AXES];
+} spmd_axes;
+
+/* What a call means beyond its tensors. Plain data, zero where unused: compared and hashed by its bytes, so it holds
+ * facts that are the same on every shard, never a rank, an address or a local size. */
+typedef struct spmd_attr {
+    int64_t i[8];
+    double f[4];
+    int8_t table[SPMD_MAX_DEVICES]; /* a permutation (source of each destination, -1: none), or a layout */
+    spmd_axes axes;
+    const void *definition; /* spmd_custom only; hashed by its name */
+} spmd_attr;
+
+typedef struct spmd_cost {
+    double flops, bytes;
+} spmd_cost;
+
+/* One use of an op: an entry of the tape. */
+typedef struct spmd_call {
+    const struct spmd_op *op;
+    spmd_attr attr;
+    int nin, nout;
+    spmd_tensor *in, *out;
+} spmd_call;
+
+/* What a kernel gets: local views, row-major and contiguous; outputs never overlap inputs. */
+typedef struct spmd_kernel_args {
+    const spmd_attr *attr;
+    int nin, nout;
+    const spmd_view *in, *out;
+} spmd_kernel_args;
+
+typedef struct spmd_op {
+    const char *name;
+    /* Checks the inputs and fills dtype, rank, shape of call->out. `vary` and `partial` are already the union of the
+     * inputs'; a collective changes them. It may complete call->attr. */
+    spmd_status (*shape)(spmd_ctx *ctx, spmd_call *call);
+    /* (optional; NULL: a wanted gradient is EGRAD) ct[k]: cotangent of out[k], zeros if unused. Emits ops that make
+     * gin[k] for every k with need[k]; a gin left alone means zero. gin[k] has in[k]'s dtype and shape. */
+    spmd_status (*grad)(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                        spmd_tensor *gin);
+    spmd_status (*host)(spmd_ctx *ctx, const spmd_kernel_args *args);
+    void (*cost)(const spmd_call *call, spmd_cost *cost); /* (optional) NULL: no flops, bytes of all operands once */
+    uint64_t linear; /* bit k: linear in input k; a partial input k is then allowed and makes the outputs partial */
+    uint64_t like;   /* bit k: input k gives shape and state only; it is not read and takes no gradient */
+    bool joint;      /* the linear inputs must be partial over the same axes (add) */
+    bool view;       /* out[0] is in[0]'s memory; no kernel */
+    bool collective; /* shape() sets the state itself; partial inputs are its business */
+    bool stops_gradient;
+} spmd_op;
+
+/* spmd__emit - check, find the shapes, put on the tape, run. `out` may alias `in`. attr may be NULL (all zero). */
+spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
+                       spmd_tensor *out, int nout);
+
+/* Helpers for shape functions, gradients and kernels. */
+void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like);       /* dtype, rank and shape */
+bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b);     /* rank and shape */
+const char *spmd__shape_text(const spmd_tensor *t, char text[96]);      /* "f32[4,8]"; returns text */
+spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out); /* -1 is the last; ESHAPE names op */
+spmd_status spmd__check_float(const char *op, const char *name, const spmd_tensor *t); /* f32, bf16, f16, else EDTYPE */
+void *spmd__scratch(spmd_ctx *ctx,
+                    size_t bytes); /* from the shard's arena until the launch ends; NULL: out of memory */
+
+/* Names to axes: "data" or "x,y"; "" is the empty set. Errors: EAXIS (the name and the mesh's axes), EINVAL (twice). */
+spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes *out);
+int spmd__axes_size(const spmd_mesh *mesh, const spmd_axes *axes); /* product of sizes; 1 for none */
+int spmd__mask_size(const spmd_mesh *mesh, unsigned mask);
+int spmd__axes_index(const spmd_ctx *ctx, const spmd_axes *axes);                  /* this shard's row-major index */
+const char *spmd__mask_text(const spmd_mesh *mesh, unsigned mask, char text[128]); /* "data,model"; returns text */
+
+/* A spec resolved on a mesh: the axes of every dimension. */
+typedef struct spmd_layout {
+    uint8_t n[SPMD_MAX_RANK], axis[SPMD_MAX_RANK][SPMD_MAX_AXES];
+} spmd_layout;
+spmd_status spmd__layout(const spmd_spec *spec, const spmd_mesh *mesh, int rank, spmd_layout *out);
+unsigned spmd__layout_mask(const spmd_layout *layout);
+/* Number of cuts of dimension d, and which of them `device` holds. */
+int spmd__layout_cuts(const spmd_mesh *mesh, const spmd_layout *layout, int d);
+int spmd__layout_index(const spmd_mesh *mesh, const spmd_layout *layout, int device, int d);
+
+/* Something a kernel keeps on a device between calls (a cache of primitives), made on first use by `create`; keyed by
+ * `key`, an address that the op owns. Freed by `destroy` with the mesh. NULL with the error text set on failure. */
+void *spmd__device_slot(spmd_ctx *ctx, const void *key, void *(*create)(spmd_ctx *), void (*destroy)(void *));
+int spmd__device_threads(const spmd_ctx *ctx); /* how many threads a kernel may use: cores / devices, at least 1 */
+/* The library's allocator for what outlives a launch: counted, and refused when the mesh's hook says so. */
+void *spmd__alloc(spmd_mesh *mesh, size_t bytes); /* 64-byte aligned, not cleared; NULL with the error text set */
+void spmd__free(void *memory);
+spmd_mesh *spmd__ctx_mesh(spmd_ctx *ctx);
+
+/* A notice or warning to the mesh's log; `once` (may be NULL) is a static string: said once a mesh. */
+void spmd__log(spmd_mesh *mesh, const char *once, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void spmd__count_collective(spmd_ctx *ctx, unsigned mask, int64_t bytes); /* for the statistics */
+void spmd__warn(spmd_ctx *ctx, const char *once, const char *format, ...) __attribute__((format(printf, 3, 4)));
+const char *spmd__site(const spmd_ctx *ctx); /* where the user called, "file:line", or the op's name */
+
+#endif
