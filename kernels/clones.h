@@ -1,0 +1,18 @@
+/* Private. SPMD_CLONES before a kernel's loop: the compiler makes one copy for each x86-64 level and the loader picks
+ * the best that the machine has, so a portable build still uses its vectors. The copies give the same bits, since
+ * products and sums are never contracted or reordered (-ffp-contract=off, no -ffast-math).
+ *
+ * Needs gcc's ifuncs: empty elsewhere, and under sanitizers, which cannot start before relocation is done. */
+#ifndef KERNELS_CLONES_H
+#define KERNELS_CLONES_H
+
+#include <stddef.h> /* __GLIBC__ */
+
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12 && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(SPMD_NO_CLONES)
+#define SPMD_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#else
+#define SPMD_CLONES
+#endif
+
+#endif
