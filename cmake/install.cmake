@@ -1,0 +1,21 @@
+# Headers keep the tree's folders under include/spmdkit, so that their own includes work there; private ones stay here.
+set(public_spmd_headers status dtype mesh spec tensor array shard_map custom grad spmdkit)
+list(TRANSFORM public_spmd_headers PREPEND spmd/)
+list(TRANSFORM public_spmd_headers APPEND .h)
+file(GLOB public_models_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} models/*.h models/data/*.h)
+list(FILTER public_models_headers EXCLUDE REGEX "_internal\\.h$")
+foreach(header IN LISTS public_spmd_headers public_models_headers ITEMS collectives/collectives.h kernels/kernels.h)
+    get_filename_component(folder ${header} DIRECTORY)
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/spmdkit/${folder})
+endforeach()
+
+install(TARGETS spmdkit spmdkit_static EXPORT spmdkit)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/spmdkit)
+install(EXPORT spmdkit NAMESPACE spmdkit:: FILE spmdkitConfig.cmake DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/spmdkitConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/spmdkitConfigVersion.cmake DESTINATION ${package_folder})
+
+list(TRANSFORM SPMD_INSTALL_LIBRARIES PREPEND -l OUTPUT_VARIABLE SPMD_PKG_CONFIG_LIBRARIES)
+list(JOIN SPMD_PKG_CONFIG_LIBRARIES " " SPMD_PKG_CONFIG_LIBRARIES)
+configure_file(cmake/spmdkit.pc.in spmdkit.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/spmdkit.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
