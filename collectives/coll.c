@@ -1,0 +1,113 @@
+/* What the collectives share: the two meetings around every transfer, and small helpers for states and shapes. */
+#include "collectives/coll.h"
+#include <string.h>
+
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+    for (const char *p = data; bytes; p += sizeof(uint64_t), bytes -= sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, p, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u; /* odd: no bit is lost; the shift brings high bits down again */
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static uint64_t hash_call(const spmd_kernel_args *args)
+{
+    _Static_assert(sizeof(spmd_attr) % sizeof(uint64_t) == 0, "attributes are hashed by words");
+    uint64_t hash = mix((uint64_t)args->nin, args->attr, sizeof *args->attr);
+    for (int k = 0; k < args->nin; k++) {
+        uint64_t type = (uint64_t)args->in[k].dtype << 8 | (uint64_t)args->in[k].rank;
+        hash = mix(hash, &type, sizeof type);
+        hash = mix(hash, args->in[k].shape, (size_t)args->in[k].rank * sizeof(int64_t));
+    }
+    return hash;
+}
+
+spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, spmd_group *group,
+                            const void *post, const void **posts)
+{
+    spmd__group(ctx, &args->attr->axes, group);
+    posts[0] = post;
+    if (group->n == 1)
+        return SPMD_OK;
+    int64_t bytes = 0;
+    for (int k = 0; k < args->nin; k++)
+        bytes += spmd_view_count(&args->in[k]) * (int64_t)spmd_dtype_size(args->in[k].dtype);
+    spmd__count_collective(ctx, group->mask, bytes);
+    spmd_signature signature = {op, args->in[0].dtype, spmd_view_count(&args->in[0]), hash_call(args)};
+    SPMD_TRY(spmd__meet(ctx, group, &signature, post, posts));
+    return SPMD_OK;
+}
+
+spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_group *group)
+{
+    if (group->n > 1)
+        SPMD_TRY(spmd__meet(ctx, group, NULL, NULL, NULL));
+    return SPMD_OK;
+}
+
+void spmd__coll_axes(unsigned mask, spmd_axes *out)
+{
+    *out = (spmd_axes){.mask = (uint8_t)mask};
+    for (int axis = 0; axis < SPMD_MAX_AXES; axis++)
+        if (mask >> axis & 1)
+            out->id[out->n++] = (uint8_t)axis;
+}
+
+bool spmd__coll_moves(const spmd_ctx *ctx, unsigned mask)
+{
+    return spmd__mask_size(spmd_ctx_mesh(ctx), mask) > 1;
+}
+
+spmd_status spmd__coll_whole(const spmd_ctx *ctx, const char *op, const spmd_tensor *t, unsigned mask)
+{
+    char axes[128], shape[96];
+    SPMD_CHECK(!(t->partial & mask), SPMD_EINVAL,
+               "%s: %s is a partial sum over '%s', and only a sum may be taken of such a value; psum it first", op,
+               spmd__shape_text(t, shape), spmd__mask_text(spmd_ctx_mesh(ctx), t->partial & mask, axes));
+    return SPMD_OK;
+}
+
+int64_t spmd__coll_run(const int64_t *shape, int from, int to)
+{
+    int64_t run = 1;
+    for (int d = from; d < to; d++)
+        run *= shape[d];
+    return run;
+}
+
+void spmd__coll_shrink(spmd_tensor *t, int dim, int n, bool tiled)
+{
+    if (tiled) {
+        t->shape[dim] /= n;
+        return;
+    }
+    t->rank--;
+    for (int d = dim; d < t->rank; d++)
+        t->shape[d] = t->shape[d + 1];
+}
+
+void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled)
+{
+    if (tiled) {
+        t->shape[dim] *= n;
+        return;
+    }
+    for (int d = t->rank++; d > dim; d--)
+        t->shape[d] = t->shape[d - 1];
+    t->shape[dim] = n;
+}
+
+spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, int n, bool tiled)
+{
+    char text[96];
+    SPMD_CHECK(!tiled || t->shape[dim] % n == 0, SPMD_ESHAPE,
+               "%s of %s: dimension %d has size %lld, which must be divisible by the axis size %d; pad it", op,
+               spmd__shape_text(t, text), dim, (long long)t->shape[dim], n);
+    SPMD_CHECK(tiled || t->shape[dim] == n, SPMD_ESHAPE,
+               "%s of %s: dimension %d has size %lld, which must equal the axis size %d; use .tiled = true to cut it",
+               op, spmd__shape_text(t, text), dim, (long long)t->shape[dim], n);
+    return SPMD_OK;
+}

@@ -1,0 +1,76 @@
+/* Private: what the collectives share.
+ *
+ * A collective on the host is: open (meet the others and see what they posted), work, close (meet again, so that nobody
+ * goes on while a peer still reads his input or writes his output). What is posted lives in the shard's arena, never on
+ * its stack: a shard that is told to give up in the second meeting may return while a peer still works. */
+#ifndef COLLECTIVES_COLL_H
+#define COLLECTIVES_COLL_H
+
+#include "collectives/collectives.h"
+#include "spmd/host/meet.h"
+
+/* open: who takes part, what they posted (by place). A group of one neither meets nor counts: posts[0] is `post`. */
+spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, spmd_group *group,
+                            const void *post, const void **posts);
+spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_group *group);
+
+/* The axes of a mask in the mesh's order: places are then device numbers in rising order. */
+void spmd__coll_axes(unsigned mask, spmd_axes *out);
+/* Does the mask hold an axis with more than one shard? */
+bool spmd__coll_moves(const spmd_ctx *ctx, unsigned mask);
+/* EINVAL "psum it first" if the tensor is partial over an axis of `mask`. */
+spmd_status spmd__coll_whole(const spmd_ctx *ctx, const char *op, const spmd_tensor *t, unsigned mask);
+int64_t spmd__coll_run(const int64_t *shape, int from, int to); /* product of shape[from] .. shape[to - 1] */
+
+/* A dimension cut in n (tiled), or one of size n taken away (not tiled), and the reverse. */
+void spmd__coll_shrink(spmd_tensor *t, int dim, int n, bool tiled);
+void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled);
+/* ESHAPE unless dimension `dim` of t can be cut in n (tiled) or has size n (not tiled). */
+spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, int n, bool tiled);
+
+/* --- reductions --- */
+typedef enum spmd_reduction { SPMD_REDUCE_SUM, SPMD_REDUCE_MEAN, SPMD_REDUCE_MAX, SPMD_REDUCE_MIN } spmd_reduction;
+
+/* The descriptors' functions; attr.i[0] is the spmd_reduction, attr.f[0] the divisor of a mean. */
+spmd_status spmd__reduction_shape(spmd_ctx *ctx, spmd_call *call);
+spmd_status spmd__reduction_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                                 spmd_tensor *gin);
+spmd_status spmd__reduction_host(spmd_ctx *ctx, const spmd_kernel_args *args);
+/* What the public functions do: parse the axes, warn about a reduction that was made before, emit. */
+spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in, int n,
+                         const char *axes, spmd_tensor *out);
+/* The host's transfer: n tensors in two meetings. */
+spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args);
+/* The dtype that a reduction of `dtype` has: bools are counted in i32, means of integers are f32. */
+spmd_dtype spmd__reduction_dtype(spmd_reduction kind, spmd_dtype dtype);
+
+/* spmd__fold - every dst = src[0] op src[1] op ..., in this order, `count` elements. A dst may be a src (at the same
+ * place): all is read before anything is written, tile by tile. */
+typedef struct spmd_fold {
+    spmd_reduction kind;
+    spmd_dtype in, out;
+    float divisor; /* of a mean */
+} spmd_fold;
+void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count);
+
+/* --- moving --- */
+/* Where the elements of a piece lie in a block that n pieces make up: piece `k`, in runs of `run` elements, the runs of
+ * all pieces taking turns. A dimension cut in n, or a new dimension of size n, is this; n = 1: the piece is the block.
+ */
+typedef struct spmd_pieces {
+    int64_t run;
+    int n, k;
+} spmd_pieces;
+/* Copies a piece of `count` elements of `size` bytes. One run length must divide the other. */
+void spmd__copy_piece(void *dst, spmd_pieces to, const void *src, spmd_pieces from, int64_t count, size_t size);
+
+/* --- those that are each other's transposes --- */
+spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes, const spmd_gather_opts *opts,
+                             spmd_tensor *out);
+spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes,
+                               const spmd_scatter_opts *opts, spmd_tensor *out);
+/* This shard's slice of an invarying value. Local. */
+spmd_status spmd__slice_own(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes, const spmd_scatter_opts *opts,
+                            spmd_tensor *out);
+
+#endif

@@ -1,0 +1,70 @@
+/* All-reduce on the host: every shard folds its share of the elements over all shards' inputs, in rank order, and
+ * writes the result to all shards' outputs. Two meetings, every byte read and written once; an element is read and
+ * written by one thread only, so outputs may be inputs, and its bits depend on neither the shares nor the list. */
+#include "collectives/coll.h"
+
+enum { LINE = 64 }; /* bytes: no two shards write into one cache line */
+
+/* Elements of a segment in one line of whichever side has the smaller elements. */
+static int64_t per_line(const spmd_view *in, const spmd_view *out)
+{
+    size_t a = spmd_dtype_size(in->dtype), b = spmd_dtype_size(out->dtype);
+    return LINE / (int64_t)(a < b ? a : b);
+}
+
+static int64_t lines(const spmd_kernel_args *args, int segment)
+{
+    int64_t per = per_line(&args->in[segment], &args->out[segment]);
+    return (spmd_view_count(&args->in[segment]) + per - 1) / per;
+}
+
+/* Elements [from, to) of a segment; posts[k] is the k-th shard's table of inputs, then outputs. */
+static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from, int64_t to, int n,
+                         const void *const *posts)
+{
+    spmd_fold fold = {(spmd_reduction)args->attr->i[0], args->in[segment].dtype, args->out[segment].dtype,
+                      (float)args->attr->f[0]};
+    const void *src[SPMD_MAX_DEVICES];
+    void *dst[SPMD_MAX_DEVICES];
+    for (int k = 0; k < n; k++) {
+        char *const *table = posts[k];
+        src[k] = table[segment] + from * (int64_t)spmd_dtype_size(fold.in);
+        dst[k] = table[args->nin + segment] + from * (int64_t)spmd_dtype_size(fold.out);
+    }
+    spmd__fold(&fold, src, n, dst, n, to - from);
+}
+
+/* The shares are equal counts of lines of all segments one after the other. */
+static void fold_share(const spmd_kernel_args *args, const spmd_group *group, const void *const *posts)
+{
+    int64_t total = 0;
+    for (int segment = 0; segment < args->nin; segment++)
+        total += lines(args, segment);
+    int64_t first = total * group->me / group->n, last = total * (group->me + 1) / group->n;
+    for (int segment = 0; segment < args->nin; segment++) {
+        int64_t here = lines(args, segment), per = per_line(&args->in[segment], &args->out[segment]);
+        int64_t count = spmd_view_count(&args->in[segment]);
+        int64_t from = (first > 0 ? first : 0) * per, to = last < here ? last * per : count;
+        if (from < to)
+            fold_segment(args, segment, from, to, group->n, posts);
+        first -= here;
+        last -= here;
+    }
+}
+
+spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
+{
+    spmd_group group;
+    const void *posts[SPMD_MAX_DEVICES];
+    int n = args->nin;
+    void **table = spmd__scratch(ctx, 2 * (size_t)n * sizeof *table);
+    SPMD_CHECK(table, SPMD_ENOMEM, "%s: no memory for the addresses of %d tensors", op, n);
+    for (int segment = 0; segment < n; segment++) {
+        table[segment] = args->in[segment].data;
+        table[n + segment] = args->out[segment].data;
+    }
+    SPMD_TRY(spmd__coll_open(ctx, op, args, &group, table, posts));
+    fold_share(args, &group, posts);
+    SPMD_TRY(spmd__coll_close(ctx, &group));
+    return SPMD_OK;
+}

@@ -1,0 +1,93 @@
+/* pbroadcast: every shard gets the source's block. Its transpose settles the cotangent and keeps it at the source; that
+ * is the private op keep_at, which pbroadcast transposes in turn. */
+#include "collectives/coll.h"
+#include "spmd/linear.h"
+#include <string.h>
+
+/* attr.i[0]: the source's axis index */
+
+static spmd_status broadcast_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    SPMD_TRY(spmd__coll_whole(ctx, "pbroadcast", &call->in[0], call->attr.axes.mask));
+    spmd__same_shape(&call->out[0], &call->in[0]);
+    call->out[0].vary = (uint8_t)(call->in[0].vary & ~call->attr.axes.mask);
+    return SPMD_OK;
+}
+
+static spmd_status broadcast_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    spmd_group group;
+    const void *blocks[SPMD_MAX_DEVICES];
+    SPMD_TRY(spmd__coll_open(ctx, "pbroadcast", args, &group, args->in[0].data, blocks));
+    size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
+    if (bytes)
+        memcpy(args->out[0].data, blocks[args->attr->i[0]], bytes);
+    SPMD_TRY(spmd__coll_close(ctx, &group));
+    return SPMD_OK;
+}
+
+static spmd_status keep_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    (void)ctx;
+    spmd__same_shape(&call->out[0], &call->in[0]);
+    call->out[0].vary = call->in[0].vary | call->attr.axes.mask;
+    return SPMD_OK;
+}
+
+static spmd_status keep_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
+    if (bytes && spmd__axes_index(ctx, &args->attr->axes) == args->attr->i[0])
+        memcpy(args->out[0].data, args->in[0].data, bytes);
+    else if (bytes)
+        memset(args->out[0].data, 0, bytes);
+    return SPMD_OK;
+}
+
+static spmd_status broadcast(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
+
+static spmd_status keep_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                             spmd_tensor *gin)
+{
+    (void)need;
+    return broadcast(ctx, ct, &call->attr, gin);
+}
+
+static spmd_status broadcast_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                                  spmd_tensor *gin)
+{
+    static const spmd_op keep_at = {
+        .name = "keep_at", .shape = keep_shape, .grad = keep_grad, .host = keep_host, .collective = true};
+    (void)need;
+    unsigned pending = ct->vary & call->attr.axes.mask;
+    spmd_tensor settled = *ct;
+    if (pending)
+        SPMD_TRY(spmd__linear_psum(ctx, ct, 1, pending, &settled));
+    SPMD_TRY(spmd__emit(ctx, &keep_at, &call->attr, &settled, 1, gin, 1));
+    return SPMD_OK;
+}
+
+static spmd_status broadcast(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
+{
+    static const spmd_op op = {.name = "pbroadcast",
+                               .shape = broadcast_shape,
+                               .grad = broadcast_grad,
+                               .host = broadcast_host,
+                               .collective = true};
+    SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
+    return SPMD_OK;
+}
+
+spmd_status(spmd_pbroadcast)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, int source, spmd_tensor *out)
+{
+    spmd_attr attr = {.i = {source}};
+    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
+    if (attr.axes.n == 0) {
+        *out = *in;
+        return SPMD_OK;
+    }
+    int n = spmd__axes_size(spmd_ctx_mesh(ctx), &attr.axes);
+    SPMD_CHECK(source >= 0 && source < n, SPMD_EINVAL, "pbroadcast over '%s': source %d; expected 0 to %d", text,
+               source, n - 1);
+    return broadcast(ctx, in, &attr, out);
+}

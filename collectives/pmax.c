@@ -1,0 +1,17 @@
+/* pmax, pmin: elementwise over the shards. No gradient, as in JAX: which shard it would go to is not well defined. */
+#include "collectives/coll.h"
+
+static const spmd_op pmax = {
+    .name = "pmax", .shape = spmd__reduction_shape, .host = spmd__reduction_host, .collective = true};
+static const spmd_op pmin = {
+    .name = "pmin", .shape = spmd__reduction_shape, .host = spmd__reduction_host, .collective = true};
+
+spmd_status(spmd_pmax)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out)
+{
+    return spmd__reduce(ctx, &pmax, SPMD_REDUCE_MAX, in, 1, axes, out);
+}
+
+spmd_status(spmd_pmin)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out)
+{
+    return spmd__reduce(ctx, &pmin, SPMD_REDUCE_MIN, in, 1, axes, out);
+}

@@ -1,0 +1,86 @@
+/* ppermute: a block goes from each pair's source to its destination; who is no destination gets zeros. */
+#include "collectives/coll.h"
+#include <string.h>
+
+/* attr.table[destination] = source or -1; beyond the group's size: 0 */
+
+static spmd_status permute_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    SPMD_TRY(spmd__coll_whole(ctx, "ppermute", &call->in[0], call->attr.axes.mask));
+    spmd__same_shape(&call->out[0], &call->in[0]);
+    call->out[0].vary = call->in[0].vary | call->attr.axes.mask;
+    return SPMD_OK;
+}
+
+static spmd_status permute(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
+
+static spmd_status permute_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                                spmd_tensor *gin)
+{
+    (void)need;
+    int n = spmd__axes_size(spmd_ctx_mesh(ctx), &call->attr.axes);
+    spmd_attr inverse = call->attr;
+    memset(inverse.table, -1, (size_t)n);
+    for (int k = 0; k < n; k++)
+        if (call->attr.table[k] >= 0)
+            inverse.table[call->attr.table[k]] = (int8_t)k;
+    return permute(ctx, ct, &inverse, gin);
+}
+
+static spmd_status permute_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    spmd_group group;
+    const void *blocks[SPMD_MAX_DEVICES];
+    SPMD_TRY(spmd__coll_open(ctx, "ppermute", args, &group, args->in[0].data, blocks));
+    size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
+    int source = args->attr->table[group.me];
+    if (bytes && source < 0)
+        memset(args->out[0].data, 0, bytes);
+    else if (bytes)
+        memcpy(args->out[0].data, blocks[source], bytes);
+    SPMD_TRY(spmd__coll_close(ctx, &group));
+    return SPMD_OK;
+}
+
+static spmd_status permute(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
+{
+    static const spmd_op op = {
+        .name = "ppermute", .shape = permute_shape, .grad = permute_grad, .host = permute_host, .collective = true};
+    SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
+    return SPMD_OK;
+}
+
+static spmd_status fill_table(const int (*pairs)[2], int npairs, int n, int8_t *table)
+{
+    bool sends[SPMD_MAX_DEVICES] = {false};
+    memset(table, -1, (size_t)n);
+    for (int k = 0; k < npairs; k++) {
+        int from = pairs[k][0], to = pairs[k][1];
+        SPMD_CHECK(from >= 0 && from < n && to >= 0 && to < n, SPMD_EINVAL,
+                   "ppermute: pair %d is {%d, %d}; expected axis indices 0 to %d", k, from, to, n - 1);
+        SPMD_CHECK(!sends[from], SPMD_EINVAL,
+                   "ppermute: pair %d is {%d, %d}, but %d is a source already; a shard may send once, use all_gather",
+                   k, from, to, from);
+        SPMD_CHECK(table[to] < 0, SPMD_EINVAL,
+                   "ppermute: pair %d is {%d, %d}, but %d receives from %d already; a shard may receive once", k, from,
+                   to, to, table[to]);
+        sends[from] = true;
+        table[to] = (int8_t)from;
+    }
+    return SPMD_OK;
+}
+
+spmd_status(spmd_ppermute)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const int (*pairs)[2], int n,
+                           spmd_tensor *out)
+{
+    spmd_attr attr = {0};
+    SPMD_CHECK(n >= 0 && (pairs || n == 0), SPMD_EINVAL, "ppermute: %d pairs at address %p; expected 0 or more", n,
+               (const void *)pairs);
+    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
+    if (attr.axes.n == 0) {
+        *out = *in;
+        return SPMD_OK;
+    }
+    SPMD_TRY(fill_table(pairs, n, spmd__axes_size(spmd_ctx_mesh(ctx), &attr.axes), attr.table));
+    return permute(ctx, in, &attr, out);
+}

@@ -1,0 +1,111 @@
+/* psum, pmean, pmax and pmin: what they have in common. One op reduces n tensors in one meeting.
+ *
+ * The gradient of a sum is the op itself, over the axes on which the cotangent is still pending (so often over none),
+ * then a free cast: with no axes left a mean is just the division, which needs no other op. */
+#include "collectives/coll.h"
+#include "spmd/linear.h"
+
+static const char *const names[] = {"psum", "pmean", "pmax", "pmin"};
+
+spmd_dtype spmd__reduction_dtype(spmd_reduction kind, spmd_dtype dtype)
+{
+    if (kind == SPMD_REDUCE_MEAN)
+        return spmd_dtype_is_float(dtype) ? dtype : SPMD_F32;
+    return kind == SPMD_REDUCE_SUM && dtype == SPMD_BOOL ? SPMD_I32 : dtype;
+}
+
+spmd_status spmd__reduction_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    spmd_reduction kind = (spmd_reduction)call->attr.i[0];
+    uint8_t kept = (uint8_t)~call->attr.axes.mask;
+    for (int k = 0; k < call->nin; k++) {
+        const spmd_tensor *in = &call->in[k];
+        if (kind == SPMD_REDUCE_MAX || kind == SPMD_REDUCE_MIN)
+            SPMD_TRY(spmd__coll_whole(ctx, names[kind], in, ~0u));
+        spmd__same_shape(&call->out[k], in);
+        call->out[k].dtype = spmd__reduction_dtype(kind, in->dtype);
+        call->out[k].vary = in->vary & kept;
+        call->out[k].partial = in->partial & kept;
+    }
+    return SPMD_OK;
+}
+
+spmd_status spmd__reduction_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    return spmd__all_reduce(ctx, names[args->attr->i[0]], args);
+}
+
+/* The gradients of those inputs whose cotangent is pending over exactly the axes of `pending`, in one meeting. */
+static spmd_status grad_pending(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                                unsigned pending, spmd_tensor *gin)
+{
+    unsigned mask = call->attr.axes.mask;
+    spmd_tensor *list = spmd__scratch(ctx, (size_t)call->nin * sizeof *list);
+    SPMD_CHECK(list, SPMD_ENOMEM, "%s: no memory for a list of %d cotangents", call->op->name, call->nin);
+    int n = 0;
+    for (int k = 0; k < call->nin; k++)
+        if (need[k] && (ct[k].vary & mask) == pending)
+            list[n++] = ct[k];
+    spmd_attr attr = call->attr;
+    spmd__coll_axes(pending, &attr.axes);
+    if (n && (pending || attr.i[0] == SPMD_REDUCE_MEAN))
+        SPMD_TRY(spmd__emit(ctx, call->op, &attr, list, n, list, n));
+    for (int k = 0, i = 0; k < call->nin; k++)
+        if (need[k] && (ct[k].vary & mask) == pending)
+            SPMD_TRY(spmd__linear_pcast(ctx, &list[i++], mask, &gin[k]));
+    return SPMD_OK;
+}
+
+spmd_status spmd__reduction_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                                 spmd_tensor *gin)
+{
+    unsigned mask = call->attr.axes.mask, pending[1 << SPMD_MAX_AXES] = {0};
+    for (int k = 0; k < call->nin; k++)
+        pending[ct[k].vary & mask] |= need[k];
+    for (unsigned set = 0; set <= mask; set++)
+        if (pending[set])
+            SPMD_TRY(grad_pending(ctx, call, ct, need, set, gin));
+    return SPMD_OK;
+}
+
+/* Most often a mistake: a loss that was averaged before, or gradients of an averaged loss. */
+static void warn_reduced(spmd_ctx *ctx, spmd_reduction kind, const spmd_tensor *in, int n, unsigned mask)
+{
+    const spmd_mesh *mesh = spmd_ctx_mesh(ctx);
+    int size = spmd__mask_size(mesh, mask);
+    for (int k = 0; k < n; k++) {
+        char shape[96], axes[128];
+        if (spmd__mask_size(mesh, in[k].vary & mask) > 1 || size == 1)
+            continue;
+        spmd__shape_text(&in[k], shape);
+        spmd__mask_text(mesh, mask, axes);
+        if (kind == SPMD_REDUCE_SUM)
+            spmd__warn(ctx, spmd__site(ctx),
+                       "%s: psum over '%s' of %s, which is already the same on every shard there: the result is %d "
+                       "times the input; drop the psum if the value was reduced before",
+                       spmd__site(ctx), axes, shape, size);
+        if (kind == SPMD_REDUCE_MEAN)
+            spmd__warn(ctx, spmd__site(ctx),
+                       "%s: pmean over '%s' of %s, which is already the same on every shard there: the result is the "
+                       "input; drop the pmean",
+                       spmd__site(ctx), axes, shape);
+    }
+}
+
+spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in, int n,
+                         const char *text, spmd_tensor *out)
+{
+    spmd_axes axes;
+    SPMD_CHECK(n >= 0, SPMD_EINVAL, "%s of a list of %d tensors; expected 0 or more", op->name, n);
+    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &axes));
+    if (axes.n == 0 || n == 0) {
+        for (int k = 0; k < n; k++)
+            out[k] = in[k];
+        return SPMD_OK;
+    }
+    spmd_attr attr = {.i = {kind}, .f = {kind == SPMD_REDUCE_MEAN ? spmd__axes_size(spmd_ctx_mesh(ctx), &axes) : 1}};
+    spmd__coll_axes(axes.mask, &attr.axes);
+    warn_reduced(ctx, kind, in, n, axes.mask);
+    SPMD_TRY(spmd__emit(ctx, op, &attr, in, n, out, n));
+    return SPMD_OK;
+}
