@@ -1,0 +1,17 @@
+/* Private: one entry of a safetensors header. */
+#ifndef MODELS_DATA_SAFETENSORS_ENTRY_H
+#define MODELS_DATA_SAFETENSORS_ENTRY_H
+
+#include "models/safetensors.h"
+#include <cjson/cJSON.h>
+
+typedef struct safetensors_entry {
+    spmd_safetensor tensor;
+    uint64_t begin, end; /* within the data part */
+} safetensors_entry;
+
+/* Checks `item` ("name": {dtype, shape, data_offsets}) by itself, against data of `data_bytes`, and fills *out but for
+ * its data pointer. Errors: EDATA, EUNSUPPORTED. */
+spmd_status spmd__safetensors_entry(const char *path, const cJSON *item, uint64_t data_bytes, safetensors_entry *out);
+
+#endif
