@@ -1,0 +1,74 @@
+/* The program `spmd`: what its files share. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include "models/train.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Exit codes. An interrupted training has finished its step and said what it reached; 130 is a shell's code for it. */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+
+/* --- arguments --- */
+typedef struct cli_options {
+    const char *model;                                                                /* what is trained */
+    const char *mesh, *backend, *dtype, *dataset, *mode, *schedule, *optimizer, *log; /* NULL: not given */
+    int64_t devices, seed, batch, steps, width, repeats;                              /* -1: not given */
+    double rate;                                                                      /* negative: not given */
+    bool json, eval;
+} cli_options;
+
+/* Reads the options of `command` from argv[first..]; false after it has said what is wrong. */
+bool cli_parse(const char *command, int argc, char **argv, int first, cli_options *out);
+void cli_print_options(FILE *file);
+/* The one of `names` (ended by NULL) that takes the fewest edits to become `text`. */
+const char *cli_nearest(const char *text, const char *const *names);
+/* "spmd: ..." to stderr; returns CLI_USAGE. */
+int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The library's last error to stderr, and as a line of JSON where asked for; returns CLI_FAILED, or CLI_USAGE for an
+ * argument that does not fit. */
+int cli_failed(const cli_options *options, spmd_status status);
+
+/* --- commands --- */
+int cmd_info(const cli_options *options);
+int cmd_train(const cli_options *options);
+
+/* --- one line of JSON --- */
+typedef struct json {
+    FILE *file;
+    char *text;
+    size_t size;
+    bool first; /* no comma before the next key */
+} json;
+bool json_begin(json *line); /* false: out of memory */
+void json_text(json *line, const char *key, const char *value);
+void json_integer(json *line, const char *key, int64_t value);
+void json_number(json *line, const char *key, double value); /* null if not finite, which JSON cannot say */
+void json_bool(json *line, const char *key, bool value);
+void json_open(json *line, const char *key, char bracket); /* '{' or '['; key NULL: an element of a list */
+void json_close(json *line, char bracket);                 /* '}' or ']' */
+char *json_end(json *line);                                /* the line with its newline, to be freed; NULL: no memory */
+
+/* --- where a training reports to: people, a script (--json), a file (--log) --- */
+typedef struct cli_report {
+    const cli_options *options;
+    const char *model;
+    FILE *people; /* stdout; stderr with --json */
+    bool terminal;
+    int64_t steps, batch;
+    double first_end; /* when the first step was done */
+    FILE *log;
+    bool failed; /* a file could not be written; said */
+} cli_report;
+
+bool cli_report_open(cli_report *report, const cli_options *options, int64_t steps, int64_t batch);
+bool cli_report_step(cli_report *report, const spmd_metrics *metrics); /* false: a file could not be written */
+bool cli_report_line(cli_report *report, json *line, bool to_script);  /* ends `line`; to the log, and to stdout */
+bool cli_report_close(cli_report *report);                             /* false: a file could not be written */
+bool cli_download_progress(void *report, const char *file, int64_t done, int64_t total);
+
+/* Every array: name, dtype, shape, spec, block, devices; then the mesh, the batch and one parameter as drawings. */
+void cli_print_placement(const spmd_trainer *trainer, const spmd_mesh *mesh, FILE *file);
+
+#endif

@@ -1,0 +1,111 @@
+/* spmd info: what this build can do on this machine. */
+#include "cli/cli.h"
+#include "kernels/matmul/matmul_host.h"
+#include "spmd/spmdkit.h"
+#include <cjson/cJSON.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <zlib.h>
+#ifdef SPMD_HAVE_HWLOC
+#include <hwloc.h>
+#endif
+
+enum { LIBRARIES = 5 };
+
+typedef struct library {
+    const char *name;
+    char version[96];
+} library;
+
+/* Cores that this process may use, which in a container are fewer than the machine's. */
+static int cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static void processor(char *text, size_t size)
+{
+    struct utsname machine;
+    snprintf(text, size, "%s", uname(&machine) == 0 ? machine.machine : "unknown");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "model name", 10) == 0 && strchr(line, ':')) {
+            snprintf(text, size, "%s", strchr(line, ':') + 2);
+            text[strcspn(text, "\n")] = '\0';
+            break;
+        }
+    if (file)
+        fclose(file);
+}
+
+static void libraries(library *list)
+{
+    const char *curl = spmd_dataset_downloader();
+    list[0].name = "matmul";
+    snprintf(list[0].version, sizeof list[0].version, "%s", spmd__matmul_library());
+    list[1].name = "hwloc";
+#ifdef SPMD_HAVE_HWLOC
+    unsigned v = hwloc_get_api_version();
+    snprintf(list[1].version, sizeof list[1].version, "%u.%u.%u", v >> 16, v >> 8 & 255, v & 255);
+#else
+    snprintf(list[1].version, sizeof list[1].version, "not built in");
+#endif
+    list[2].name = "curl";
+    snprintf(list[2].version, sizeof list[2].version, "%s", curl ? curl : "not built in");
+    list[3].name = "zlib";
+    snprintf(list[3].version, sizeof list[3].version, "%s", zlibVersion());
+    list[4].name = "cjson";
+    snprintf(list[4].version, sizeof list[4].version, "%s", cJSON_Version());
+}
+
+static int info_json(const char *name, const library *list)
+{
+    json line;
+    if (!json_begin(&line))
+        return CLI_FAILED;
+    json_text(&line, "version", SPMD_VERSION);
+    json_open(&line, "backends", '[');
+    json_text(&line, NULL, "host");
+    json_close(&line, ']');
+    json_open(&line, "devices", '[');
+    json_open(&line, NULL, '{');
+    json_text(&line, "backend", "host");
+    json_text(&line, "name", name);
+    json_integer(&line, "max_devices", SPMD_MAX_DEVICES);
+    json_bool(&line, "native_bf16", spmd__matmul_has_native_bf16());
+    json_close(&line, '}');
+    json_close(&line, ']');
+    json_integer(&line, "cores", cores());
+    json_open(&line, "libraries", '{');
+    for (int k = 0; k < LIBRARIES; k++)
+        json_text(&line, list[k].name, list[k].version);
+    json_close(&line, '}');
+    char *text = json_end(&line);
+    bool written = text && fputs(text, stdout) >= 0;
+    free(text);
+    return written ? CLI_OK : CLI_FAILED;
+}
+
+int cmd_info(const cli_options *options)
+{
+    library list[LIBRARIES];
+    char name[128];
+    processor(name, sizeof name);
+    libraries(list);
+    if (options->json)
+        return info_json(name, list);
+    printf("spmdkit %s\n", SPMD_VERSION);
+    printf("  backends   host: a device is a thread with its own memory, up to %d devices\n", SPMD_MAX_DEVICES);
+    printf("  processor  %s\n", name);
+    printf("  cores      %d\n", cores());
+    printf("  bf16       %s\n", spmd__matmul_has_native_bf16()
+                                    ? "native: matmuls on bf16 use the processor's own instructions"
+                                    : "converted: matmuls on bf16 are computed in f32, and no faster than those");
+    for (int k = 0; k < LIBRARIES; k++)
+        printf("  %-9s  %s\n", list[k].name, list[k].version);
+    return CLI_OK;
+}

@@ -1,0 +1,216 @@
+/* spmd train: data, mesh and trainer from the options; the run; and what came of it. */
+#include "cli/cli.h"
+#include "spmd/spmdkit.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The only state that a signal handler can reach. */
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+/* The first Ctrl-C asks the run to end, the second one kills the program as usual. */
+static void catch_interrupt(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+static bool after_step(void *user, const spmd_metrics *metrics)
+{
+    return cli_report_step(user, metrics) && !interrupted;
+}
+
+typedef struct training {
+    cli_report report;
+    spmd_train_options options;
+    int64_t steps;
+    char axes[128];
+    spmd_dataset data;
+    spmd_mesh *mesh;
+    spmd_trainer *trainer;
+    spmd_train_result result;
+    spmd_evaluation test;
+    uint64_t fingerprint;
+} training;
+
+/* What can be said before any work: CLI_OK, or CLI_USAGE after saying what is wrong. */
+static int check_options(const cli_options *o)
+{
+    if (!o->model)
+        return cli_usage("train what? spmd train mlp, or spmd train shared-mlp");
+    if (o->mode && strcmp(o->mode, "auto") == 0)
+        return cli_usage("--mode auto is not built yet; use --mode explicit");
+    if (o->mode && strcmp(o->mode, "explicit") != 0)
+        return cli_usage("no mode '%s'; use --mode explicit", o->mode);
+    if (o->backend && strcmp(o->backend, "host") != 0)
+        return cli_usage("the backend '%s' is not in this build; use --backend host", o->backend);
+    if (o->devices > 0 && o->mesh)
+        return cli_usage("--devices %lld and --mesh %s both say what the devices are; give one", (long long)o->devices,
+                         o->mesh);
+    if (o->repeats >= 0 && strcmp(o->model, "mlp") == 0)
+        return cli_usage("mlp has no block to repeat; --repeats is for shared-mlp");
+    return CLI_OK;
+}
+
+static spmd_status choose(const cli_options *o, training *t)
+{
+    spmd_train_options *options = &t->options;
+    SPMD_TRY(spmd_train_defaults(o->model, options));
+    double rate;
+    SPMD_TRY(spmd_optim_find(o->optimizer ? o->optimizer : "adamw", &options->optim, &rate));
+    if (o->rate >= 0)
+        rate = o->rate;
+    t->steps = o->steps > 0 ? o->steps : 400;
+    SPMD_TRY(spmd_schedule_find(o->schedule ? o->schedule : "cosine", rate, t->steps, &options->schedule));
+    if (o->batch > 0)
+        options->batch = o->batch;
+    if (o->seed >= 0)
+        options->seed = (uint64_t)o->seed;
+    if (o->width > 0)
+        options->config.width = o->width;
+    if (o->repeats >= 0)
+        options->config.repeats = (int)o->repeats;
+    if (o->dtype)
+        SPMD_TRY(spmd_dtype_parse(o->dtype, &options->config.compute));
+    SPMD_CHECK(options->config.compute == SPMD_F32 || options->config.compute == SPMD_BF16, SPMD_EINVAL,
+               "--dtype %s: training computes in f32 or bf16", o->dtype);
+    if (o->mesh)
+        snprintf(t->axes, sizeof t->axes, "%s", o->mesh);
+    else
+        snprintf(t->axes, sizeof t->axes, "data=%d", o->devices > 0 ? (int)o->devices : 2);
+    return SPMD_OK;
+}
+
+static void on_log(void *user, const char *line)
+{
+    const cli_report *report = user;
+    fprintf(stderr, "%sspmd: %s\n", report->terminal ? "\n" : "", line);
+}
+
+/* The batch is checked with the trainer, before data is looked for: a wrong number should not cost a download. */
+static spmd_status prepare(const cli_options *o, training *t)
+{
+    SPMD_TRY(spmd_mesh_create(t->axes, o->backend, &t->mesh));
+    spmd_mesh_set_log(t->mesh, on_log, &t->report);
+    SPMD_TRY(spmd_trainer_create(t->mesh, &t->options, &t->trainer));
+    const spmd_dataset_options data = {.seed = t->options.seed, .progress = cli_download_progress, .user = &t->report};
+    SPMD_TRY(spmd_dataset_load(o->dataset ? o->dataset : "fashion-mnist", &data, &t->data));
+    if (t->data.notice[0])
+        fprintf(stderr, "spmd: NOTICE: %s\n", t->data.notice);
+    return SPMD_OK;
+}
+
+static void print_start(const training *t)
+{
+    const spmd_model_config *config = &t->options.config;
+    FILE *file = t->report.people;
+    fprintf(file, "%s, width %lld", t->options.model->name, (long long)config->width);
+    if (config->repeats > 0)
+        fprintf(file, ", %d repeats", config->repeats);
+    fprintf(file, ", %s, on %s (%d device%s); batch %lld, %lld steps\n", spmd_dtype_name(config->compute), t->axes,
+            spmd_mesh_devices(t->mesh), spmd_mesh_devices(t->mesh) == 1 ? "" : "s", (long long)t->options.batch,
+            (long long)t->steps);
+    fprintf(file, "data: %s, %lld training and %lld test examples, from %s\n\n", t->data.name,
+            (long long)t->data.train.count, (long long)t->data.test.count, t->data.source);
+}
+
+static void print_end(const cli_options *o, const training *t)
+{
+    FILE *file = t->report.people;
+    const spmd_train_result *r = &t->result;
+    if (t->report.terminal && r->steps < t->steps)
+        fputc('\n', file);
+    fprintf(file, "\n%s after %lld of %lld steps: loss %.5f, accuracy %.4f, gradient norm %.4f\n",
+            r->steps < t->steps ? "ended" : "done", (long long)r->steps, (long long)t->steps, r->last.loss,
+            r->last.accuracy, r->last.grad_norm);
+    if (o->eval)
+        fprintf(file, "test accuracy %.4f on %lld examples%s\n", t->test.accuracy, (long long)t->test.examples,
+                t->data.synthetic ? " (generated data, not a real set)" : "");
+    fprintf(file, "%.0f examples/s without the first step (%.1f ms); %.2f s in all; parameters %016llx\n",
+            r->examples_per_s, r->first_step_s * 1e3, r->seconds, (unsigned long long)t->fingerprint);
+    cli_print_placement(t->trainer, t->mesh, file);
+    if (o->log)
+        fprintf(file, "\nwritten: %s\n", o->log);
+}
+
+static bool report_done(const cli_options *o, training *t)
+{
+    char fingerprint[17];
+    json line;
+    if (!json_begin(&line))
+        return false;
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)t->fingerprint);
+    json_text(&line, "event", "done");
+    json_text(&line, "model", t->options.model->name);
+    json_text(&line, "mode", "explicit");
+    json_integer(&line, "steps", t->result.steps);
+    json_number(&line, "loss", t->result.last.loss);
+    json_number(&line, "accuracy", t->result.last.accuracy);
+    json_number(&line, "grad_norm", t->result.last.grad_norm);
+    json_number(&line, "examples_per_s", t->result.examples_per_s);
+    json_number(&line, "seconds", t->result.seconds);
+    json_number(&line, "first_step_s", t->result.first_step_s);
+    if (o->eval) {
+        json_number(&line, "test_accuracy", t->test.accuracy);
+        json_number(&line, "test_loss", t->test.loss);
+    }
+    json_integer(&line, "test_examples", o->eval ? t->test.examples : 0);
+    json_integer(&line, "devices", spmd_mesh_devices(t->mesh));
+    json_text(&line, "mesh", t->axes);
+    json_text(&line, "dtype", spmd_dtype_name(t->options.config.compute));
+    json_text(&line, "dataset", t->data.name);
+    json_bool(&line, "synthetic", t->data.synthetic);
+    json_integer(&line, "batch", t->options.batch);
+    json_integer(&line, "seed", (int64_t)t->options.seed);
+    json_text(&line, "optimizer", o->optimizer ? o->optimizer : "adamw");
+    json_text(&line, "schedule", o->schedule ? o->schedule : "cosine");
+    json_number(&line, "lr", t->options.schedule.peak);
+    json_bool(&line, "interrupted", interrupted != 0);
+    json_text(&line, "params_fingerprint", fingerprint);
+    return cli_report_line(&t->report, &line, o->json);
+}
+
+static spmd_status train(const cli_options *o, training *t)
+{
+    SPMD_TRY(prepare(o, t));
+    print_start(t);
+    catch_interrupt();
+    SPMD_TRY(spmd_trainer_run(t->trainer, &t->data.train, t->steps, after_step, &t->report, &t->result));
+    if (t->report.failed) /* said already */
+        return SPMD_OK;
+    if (o->eval)
+        SPMD_TRY(spmd_trainer_evaluate(t->trainer, &t->data.test, &t->test));
+    return spmd_trainer_fingerprint(t->trainer, &t->fingerprint);
+}
+
+int cmd_train(const cli_options *o)
+{
+    int code = check_options(o);
+    if (code != CLI_OK)
+        return code;
+    training t = {.steps = 0};
+    spmd_status status = choose(o, &t);
+    if (status != SPMD_OK)
+        return cli_failed(o, status);
+    if (!cli_report_open(&t.report, o, t.steps, t.options.batch))
+        return CLI_FAILED;
+    status = train(o, &t);
+    if (status != SPMD_OK) {
+        code = cli_failed(o, status);
+    } else if (!t.report.failed && report_done(o, &t)) {
+        print_end(o, &t);
+    }
+    if (!cli_report_close(&t.report) && code == CLI_OK)
+        code = CLI_FAILED;
+    spmd_trainer_destroy(t.trainer);
+    spmd_dataset_free(&t.data);
+    spmd_mesh_destroy(t.mesh);
+    return code == CLI_OK && interrupted ? CLI_INTERRUPTED : code;
+}

@@ -1,0 +1,77 @@
+/* spmd: the command line. Finds the command, reads its options, runs it. */
+#include "cli/cli.h"
+#include "spmd/spmdkit.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void print_help(FILE *file)
+{
+    fputs("spmd - train on every device of a mesh, one C function for one shard\n\n"
+          "usage: spmd info [--json]\n"
+          "       spmd train mlp|shared-mlp [options]\n"
+          "       spmd --help | --version\n\n"
+          "options:\n",
+          file);
+    cli_print_options(file);
+    fputs("\nData is looked for in $SPMD_DATA, then in $XDG_CACHE_HOME/spmdkit (~/.cache/spmdkit), else downloaded.\n"
+          "Ctrl-C ends a training after its step, with its results. Exit codes: 0 ok, 1 failed, 2 bad usage, "
+          "130 interrupted.\n",
+          file);
+}
+
+int cli_failed(const cli_options *options, spmd_status status)
+{
+    fprintf(stderr, "spmd: %s (%s)\n", spmd_last_error(), spmd_status_name(status));
+    json line;
+    if (options->json && json_begin(&line)) {
+        json_text(&line, "event", "error");
+        json_text(&line, "status", spmd_status_name(status));
+        json_text(&line, "message", spmd_last_error());
+        char *text = json_end(&line);
+        if (text)
+            fputs(text, stdout);
+        free(text);
+    }
+    return status == SPMD_EINVAL || status == SPMD_EAXIS ? CLI_USAGE : CLI_FAILED;
+}
+
+static int run(int argc, char **argv)
+{
+    static const char *const commands[] = {"train", "info", "--help", "--version", NULL};
+    static const char *const later[] = {"compare",     "sweep",     "lesson", "eval", "report",
+                                        "predictions", "confusion", "watch",  NULL};
+    const char *command = argc > 1 ? argv[1] : "";
+    cli_options options;
+    if (!*command || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
+        print_help(*command ? stdout : stderr);
+        return *command ? CLI_OK : CLI_USAGE;
+    }
+    if (strcmp(command, "--version") == 0) {
+        printf("spmdkit %s\n", SPMD_VERSION);
+        return CLI_OK;
+    }
+    for (int k = 2; k < argc; k++)
+        if (strcmp(argv[k], "--help") == 0) {
+            print_help(stdout);
+            return CLI_OK;
+        }
+    if (strcmp(command, "info") == 0)
+        return cli_parse("info", argc, argv, 2, &options) ? cmd_info(&options) : CLI_USAGE;
+    if (strcmp(command, "train") == 0)
+        return cli_parse("train", argc, argv, 2, &options) ? cmd_train(&options) : CLI_USAGE;
+    for (int k = 0; later[k]; k++)
+        if (strcmp(command, later[k]) == 0)
+            return cli_usage("the command '%s' is not built yet; there are: info, train", command);
+    return cli_usage("no command '%s'; the nearest is %s. All commands: spmd --help", command,
+                     cli_nearest(command, commands));
+}
+
+int main(int argc, char **argv)
+{
+    int code = run(argc, argv);
+    if (fflush(stdout) != 0 && code == CLI_OK) {
+        perror("spmd: cannot write to stdout");
+        return CLI_FAILED;
+    }
+    return code;
+}

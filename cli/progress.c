@@ -1,0 +1,127 @@
+/* A training's reports while it runs: a bar on a terminal, else a row now and then; lines of JSON for scripts and for
+ * the log. Every write to the log is checked, so that a full disk is an error and not a short file. */
+#include "cli/cli.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ROW_EVERY = 25, BAR = 24 };
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+bool cli_report_open(cli_report *report, const cli_options *options, int64_t steps, int64_t batch)
+{
+    FILE *people = options->json ? stderr : stdout;
+    *report = (cli_report){
+        .options = options, .people = people, .terminal = isatty(fileno(people)), .steps = steps, .batch = batch};
+    if (!options->log)
+        return true;
+    report->log = fopen(options->log, "w");
+    if (report->log)
+        return true;
+    const char *slash = strrchr(options->log, '/');
+    fprintf(stderr, "spmd: cannot write the log '%s': %s. ", options->log, strerror(errno));
+    if (errno == ENOENT && slash)
+        fprintf(stderr, "Make its folder first: mkdir -p '%.*s'\n", (int)(slash - options->log), options->log);
+    else
+        fprintf(stderr, "Choose another file for --log\n");
+    return false;
+}
+
+static bool log_failed(cli_report *report)
+{
+    if (!report->failed)
+        fprintf(stderr, "%sspmd: cannot write the log '%s': %s. Free some space or choose another file for --log\n",
+                report->terminal ? "\n" : "", report->options->log, strerror(errno));
+    report->failed = true;
+    return false;
+}
+
+bool cli_report_line(cli_report *report, json *line, bool to_script)
+{
+    char *text = json_end(line);
+    if (!text) {
+        fprintf(stderr, "spmd: out of memory for a line of JSON\n");
+        report->failed = true;
+        return false;
+    }
+    if (to_script) {
+        fputs(text, stdout);
+        fflush(stdout);
+    }
+    bool good = !report->log || (fputs(text, report->log) >= 0 && fflush(report->log) == 0);
+    free(text);
+    return good || log_failed(report);
+}
+
+static void show(cli_report *report, const spmd_metrics *m, bool row)
+{
+    double elapsed = now() - report->first_end,
+           rate = elapsed > 0 ? (double)(m->step - 1) * (double)report->batch / elapsed : 0;
+    FILE *file = report->people;
+    if (report->terminal) {
+        int done = (int)(BAR * m->step / report->steps);
+        fprintf(file, "\r[%.*s%.*s] %lld/%lld  loss %.4f  accuracy %.3f  grad %.3f  %.0f examples/s ", done,
+                "########################", BAR - done, "........................", (long long)m->step,
+                (long long)report->steps, m->loss, m->accuracy, m->grad_norm, rate);
+        if (m->step == report->steps)
+            fputc('\n', file);
+    } else if (row) {
+        if (m->step == 1)
+            fprintf(file, "%8s %10s %10s %10s %12s\n", "step", "loss", "accuracy", "grad_norm", "examples/s");
+        fprintf(file, "%8lld %10.5f %10.4f %10.4f %12.0f\n", (long long)m->step, m->loss, m->accuracy, m->grad_norm,
+                rate);
+    }
+    fflush(file);
+}
+
+bool cli_report_step(cli_report *report, const spmd_metrics *m)
+{
+    if (m->step == 1)
+        report->first_end = now();
+    bool row = m->step == 1 || m->step % ROW_EVERY == 0 || m->step == report->steps;
+    show(report, m, row);
+    bool to_script = report->options->json && row;
+    if (!to_script && !report->log)
+        return true;
+    json line;
+    if (!json_begin(&line)) {
+        fprintf(stderr, "spmd: out of memory for a line of JSON\n");
+        report->failed = true;
+        return false;
+    }
+    json_text(&line, "event", "step");
+    json_integer(&line, "step", m->step);
+    json_number(&line, "loss", m->loss);
+    json_number(&line, "accuracy", m->accuracy);
+    json_number(&line, "grad_norm", m->grad_norm);
+    json_number(&line, "rate", m->rate);
+    return cli_report_line(report, &line, to_script);
+}
+
+bool cli_report_close(cli_report *report)
+{
+    if (report->log && fclose(report->log) != 0)
+        log_failed(report);
+    report->log = NULL;
+    return !report->failed;
+}
+
+bool cli_download_progress(void *user, const char *file, int64_t done, int64_t total)
+{
+    const cli_report *report = user;
+    if (report->terminal)
+        fprintf(report->people, "\rdownloading %s: %.1f of %.1f MB%s", file, (double)done / 1e6, (double)total / 1e6,
+                done >= total ? "\n" : "");
+    else if (done >= total)
+        fprintf(report->people, "downloaded %s (%.1f MB)\n", file, (double)total / 1e6);
+    fflush(report->people);
+    return true;
+}
