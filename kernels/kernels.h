@@ -121,6 +121,19 @@ SPMD_API spmd_status spmd_adamw(spmd_ctx *ctx, const spmd_adamw_opts *opts, int 
                                 const spmd_tensor *rate, const spmd_tensor *count, spmd_tensor *new_params,
                                 spmd_tensor *new_mu, spmd_tensor *new_nu);
 
+/* --- working with gradients --- */
+/* spmd_mean_grads - gradients of the mean loss over `axes`, whatever the parameters' state: pmean (one meeting for all)
+ * where a parameter is invarying, times 1/size where it varies. In place on `grads`.   Collective over `axes`. */
+SPMD_API spmd_status spmd_mean_grads(spmd_ctx *ctx, const spmd_tensor *params, spmd_tensor *grads, int n,
+                                     const char *axes);
+
+/* spmd_global_norm - sqrt of the sum of all squares, f32 scalar, invarying: squares of a sharded tensor are summed over
+ * exactly the axes on which it varies. Pass reduced gradients.   Collective over those axes. */
+SPMD_API spmd_status spmd_global_norm(spmd_ctx *ctx, const spmd_tensor *tensors, int n, spmd_tensor *out);
+
+/* spmd_stop_gradient - the same value, through which no gradient flows.   Local. */
+SPMD_API spmd_status spmd_stop_gradient(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -34,6 +34,7 @@ typedef struct spmd_call {
     spmd_attr attr;
     int nin, nout;
     spmd_tensor *in, *out;
+    const char *site; /* where the user called, for the transpose's messages */
 } spmd_call;
 
 /* What a kernel gets: local views, row-major and contiguous; outputs never overlap inputs. */
@@ -75,7 +76,7 @@ spmd_status spmd__check_float(const char *op, const char *name, const spmd_tenso
 void *spmd__scratch(spmd_ctx *ctx,
                     size_t bytes); /* from the shard's arena until the launch ends; NULL: out of memory */
 
-/* Names to axes: "data" or "x,y"; "" is the empty set. Errors: EAXIS (the name and the mesh's axes), EINVAL (twice). */
+/* Names to axes: "data" or "x,y"; "" is the empty set. Errors: EAXIS (the name and the mesh's axes), ESPEC (twice). */
 spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes *out);
 int spmd__axes_size(const spmd_mesh *mesh, const spmd_axes *axes); /* product of sizes; 1 for none */
 int spmd__mask_size(const spmd_mesh *mesh, unsigned mask);

@@ -1,0 +1,192 @@
+/* Global arrays: blocks on devices, and the only crossing between host and device memory. */
+#include "spmd/ctx.h"
+#include "spmd/half.h"
+#include <math.h>
+#include <string.h>
+
+spmd_status spmd__array_shell(spmd_mesh *mesh, spmd_dtype dtype, int rank, const int64_t *shape, const spmd_spec *spec,
+                              spmd_array **out)
+{
+    *out = NULL;
+    SPMD_CHECK(spmd_dtype_size(dtype), SPMD_EDTYPE, "dtype %d is not one", (int)dtype);
+    SPMD_CHECK(rank == 0 || shape, SPMD_EINVAL, "shape must not be NULL for rank %d", rank);
+    SPMD_TRY(spmd_spec_check(spec, mesh, rank, shape));
+    spmd_array *array = spmd__alloc(mesh, sizeof *array);
+    if (!array)
+        return SPMD_ENOMEM;
+    *array = (spmd_array){.mesh = mesh, .dtype = dtype, .rank = rank, .spec = *spec};
+    spmd__layout(spec, mesh, rank, &array->layout); /* checked above */
+    array->block_bytes = spmd_dtype_size(dtype);
+    for (int d = 0; d < rank; d++) {
+        array->shape[d] = shape[d];
+        array->block_shape[d] = shape[d] / spmd__layout_cuts(mesh, &array->layout, d);
+        array->block_bytes *= (size_t)array->block_shape[d];
+    }
+    *out = array;
+    return SPMD_OK;
+}
+
+/* Walks the contiguous runs of a device's block: `run` bytes at block offset `at_block` and global offset `at_host`. */
+static void copy_block(const spmd_array *array, int device, char *block, char *host, bool to_block)
+{
+    size_t run = spmd_dtype_size(array->dtype);
+    int outer = array->rank; /* dimensions from `outer` on are one run */
+    while (outer > 0 && array->block_shape[outer - 1] == array->shape[outer - 1])
+        run *= (size_t)array->shape[--outer];
+    if (outer > 0)
+        run *= (size_t)array->block_shape[--outer];
+    int64_t index[SPMD_MAX_RANK] = {0}, first[SPMD_MAX_RANK] = {0};
+    for (int d = 0; d < array->rank; d++)
+        first[d] = array->block_shape[d] * spmd__layout_index(array->mesh, &array->layout, device, d);
+    for (size_t at_block = 0; at_block < array->block_bytes; at_block += run) {
+        size_t at_host = 0;
+        for (int d = 0; d < array->rank; d++)
+            at_host = at_host * (size_t)array->shape[d] + (size_t)(first[d] + index[d]);
+        at_host *= spmd_dtype_size(array->dtype);
+        memcpy(to_block ? block + at_block : host + at_host, to_block ? host + at_host : block + at_block, run);
+        for (int d = outer - 1; d >= 0 && ++index[d] == array->block_shape[d]; d--)
+            index[d] = 0;
+    }
+}
+
+spmd_status spmd_shard_update(spmd_array *array, const void *host)
+{
+    SPMD_CHECK(array && host, SPMD_EINVAL, "spmd_shard_update: array and host must not be NULL");
+    for (int d = 0; d < array->mesh->ndevices; d++)
+        copy_block(array, d, array->block[d], (char *)host, true);
+    return SPMD_OK;
+}
+
+spmd_status spmd_shard(spmd_mesh *mesh, const void *host, spmd_dtype dtype, int rank, const int64_t *shape,
+                       spmd_spec spec, spmd_array **out)
+{
+    SPMD_CHECK(mesh && out, SPMD_EINVAL, "spmd_shard: mesh and out must not be NULL");
+    spmd_array *array;
+    *out = NULL;
+    SPMD_TRY(spmd__array_shell(mesh, dtype, rank, shape, &spec, &array));
+    for (int d = 0; d < mesh->ndevices; d++) {
+        array->block[d] = spmd__alloc(mesh, array->block_bytes);
+        if (!array->block[d]) {
+            spmd_array_destroy(array);
+            return SPMD_ENOMEM;
+        }
+        if (host)
+            copy_block(array, d, array->block[d], (char *)host, true);
+        else
+            memset(array->block[d], 0, array->block_bytes);
+    }
+    *out = array;
+    return SPMD_OK;
+}
+
+spmd_status spmd_unshard(const spmd_array *array, void *host)
+{
+    SPMD_CHECK(array && host, SPMD_EINVAL, "spmd_unshard: array and host must not be NULL");
+    unsigned named = spmd__layout_mask(&array->layout);
+    for (int d = 0; d < array->mesh->ndevices; d++) {
+        bool copy = false; /* another device with smaller coordinates holds the same block */
+        for (int a = 0; a < array->mesh->naxes; a++)
+            copy |= !(named >> a & 1) && spmd_mesh_coord(array->mesh, d, a) > 0;
+        if (!copy)
+            copy_block(array, d, array->block[d], host, false);
+    }
+    return SPMD_OK;
+}
+
+/* `value` as one element of the dtype, in `element`; the caller has checked that it fits. */
+static void encode(double value, spmd_dtype dtype, void *element)
+{
+    switch (dtype) {
+    case SPMD_F32:
+        memcpy(element, &(float){(float)value}, 4);
+        break;
+    case SPMD_BF16:
+        memcpy(element, &(uint16_t){spmd__f32_to_bf16((float)value)}, 2);
+        break;
+    case SPMD_F16:
+        memcpy(element, &(uint16_t){spmd__f32_to_f16((float)value)}, 2);
+        break;
+    case SPMD_I32:
+        memcpy(element, &(int32_t){(int32_t)value}, 4);
+        break;
+    case SPMD_I64:
+        memcpy(element, &(int64_t){(int64_t)value}, 8);
+        break;
+    default: /* i8, u8, bool: one byte */
+        memcpy(element, &(uint8_t){(uint8_t)(dtype == SPMD_BOOL ? value != 0 : (int)value)}, 1);
+    }
+}
+
+/* The values an integer dtype holds: [least, top). */
+static void integer_range(spmd_dtype dtype, double *least, double *top)
+{
+    bool is_signed = dtype != SPMD_U8 && dtype != SPMD_BOOL;
+    *top = dtype == SPMD_BOOL ? 2 : ldexp(1, 8 * (int)spmd_dtype_size(dtype) - is_signed);
+    *least = is_signed ? -*top : 0;
+}
+
+spmd_status spmd_array_set(spmd_array *array, double value)
+{
+    SPMD_CHECK(array, SPMD_EINVAL, "spmd_array_set: array must not be NULL");
+    char element[8];
+    size_t size = spmd_dtype_size(array->dtype);
+    if (!spmd_dtype_is_float(array->dtype)) {
+        double least, top;
+        integer_range(array->dtype, &least, &top);
+        SPMD_CHECK(value >= least && value < top, SPMD_EINVAL, "spmd_array_set: %g does not fit %s", value,
+                   spmd_dtype_name(array->dtype));
+    }
+    encode(value, array->dtype, element);
+    for (int d = 0; d < array->mesh->ndevices; d++)
+        for (size_t at = 0; at < array->block_bytes; at += size)
+            memcpy((char *)array->block[d] + at, element, size);
+    return SPMD_OK;
+}
+
+void spmd_array_destroy(spmd_array *array)
+{
+    if (!array)
+        return;
+    spmd_mesh *mesh = array->mesh;
+    if (atomic_load(&mesh->lost) && atomic_load(&mesh->running)) { /* a stuck thread may still use the blocks */
+        array->orphan = mesh->orphans;
+        mesh->orphans = array;
+        return;
+    }
+    for (int d = 0; d < mesh->ndevices; d++)
+        spmd__free(array->block[d]);
+    spmd__free(array);
+}
+
+spmd_dtype spmd_array_dtype(const spmd_array *array)
+{
+    return array->dtype;
+}
+
+int spmd_array_rank(const spmd_array *array)
+{
+    return array->rank;
+}
+
+const int64_t *spmd_array_shape(const spmd_array *array)
+{
+    return array->shape;
+}
+
+int64_t spmd_array_count(const spmd_array *array)
+{
+    int64_t n = 1;
+    for (int d = 0; d < array->rank; d++)
+        n *= array->shape[d];
+    return n;
+}
+
+spmd_spec spmd_array_spec(const spmd_array *array)
+{
+    return array->spec;
+}
+
+spmd_mesh *spmd_array_mesh(const spmd_array *array)
+{
+    return array->mesh;
+}

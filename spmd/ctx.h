@@ -1,0 +1,132 @@
+/* Private: the structs behind a mesh, its devices, a launch and a shard's context. */
+#ifndef SPMD_CTX_H
+#define SPMD_CTX_H
+
+#include "spmd/backend.h"
+#include "spmd/error.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+typedef struct spmd_chunk {
+    struct spmd_chunk *next;
+    char *memory;
+    size_t size, used;
+} spmd_chunk;
+
+/* Bump allocation for one launch. Chunks stay for the next launch, so that a repeated step allocates nothing. */
+typedef struct spmd_arena {
+    spmd_mesh *mesh;
+    spmd_chunk *first, *current;
+    size_t used; /* bytes handed out in this launch */
+} spmd_arena;
+
+void *spmd__arena_get(spmd_arena *arena, size_t bytes); /* 64-byte aligned; NULL with the error text set */
+bool spmd__arena_holds(const spmd_arena *arena, const void *memory);
+void spmd__arena_reset(spmd_arena *arena);
+void spmd__arena_free(spmd_arena *arena);
+
+struct spmd_ctx {
+    spmd_mesh *mesh;
+    struct spmd_device *device;
+    int id, coord[SPMD_MAX_AXES];
+    pthread_t thread;
+    uint32_t launch, next_id;
+    const char *site;              /* where the user's present call stands */
+    _Atomic(const char *) last_op; /* for other threads' reports */
+    _Atomic int64_t ops;           /* progress, likewise */
+    uint64_t stream_hash;          /* of every op's name, attributes and shapes */
+    spmd_call *tape;
+    int ntape, tape_capacity, depth; /* depth: value_and_grad calls whose loss function runs */
+    unsigned loss_axes;              /* A of semantics: axes on which the loss being differentiated varies */
+    bool transposing;                /* collectives issued now are implied by transposition */
+    uint32_t meetings[1 << SPMD_MAX_AXES];
+    spmd_stats stats;
+};
+
+typedef struct spmd_slot {
+    const void *key;
+    void *value;
+    void (*destroy)(void *);
+    struct spmd_slot *next;
+} spmd_slot;
+
+typedef struct spmd_device {
+    spmd_mesh *mesh;
+    int id;
+    pthread_t thread;
+    spmd_arena arena;
+    spmd_slot *slots;
+    char place[64]; /* "cores 0" or "not pinned" */
+    spmd_ctx ctx;
+} spmd_device;
+
+struct spmd_mesh {
+    int naxes, size[SPMD_MAX_AXES], ndevices;
+    char name[SPMD_MAX_AXES][SPMD_MAX_AXIS_NAME];
+    const spmd_backend *backend;
+    pid_t pid;
+    int cores;      /* in the affinity mask at creation */
+    int timeout_ms; /* 0: no bound */
+    bool pin;
+    spmd_alloc_hook_fn *alloc_hook;
+    void *alloc_user;
+
+    pthread_mutex_t log_lock; /* also guards `said` */
+    spmd_log_fn *log;
+    void *log_user;
+    const char *said[32]; /* sites already warned about */
+    int nsaid;
+
+    spmd_device *devices;
+    struct spmd_array *orphans; /* destroyed while a stuck thread might use them */
+    struct spmd_meetings *meetings;
+    struct spmd_pinning *pinning;
+
+    /* launch */
+    atomic_bool busy, quit, lost;
+    _Atomic uint32_t epoch;   /* one more: threads run `job` */
+    _Atomic uint32_t running; /* threads not yet back */
+    _Atomic int references;   /* the owner and the threads: the last one frees the mesh */
+    spmd_job job;             /* a copy, with its lists: a stuck thread may outlive the caller's */
+    void *job_lists;
+    size_t job_lists_size;
+    uint32_t launches;
+    bool failed_before; /* the meetings must be reset */
+    _Atomic int64_t warnings;
+
+    /* first failure of the launch */
+    atomic_int poisoned;
+    pthread_mutex_t failure_lock;
+    spmd_status failure;
+    char failure_text[SPMD_ERROR_SIZE];
+};
+
+void *spmd__device_main(void *device);            /* launch.c: a device thread's life */
+spmd_status spmd__run_shard(spmd_ctx *ctx);       /* boundary.c: inputs, function, outputs */
+spmd_status spmd__job_check(const spmd_job *job); /* boundary.c: before any thread starts */
+void spmd__mesh_release(spmd_mesh *mesh);         /* drops one reference */
+/* Ends the launch with this shard's failure; the first one wins. EABORTED is somebody else's failure. */
+void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text);
+
+void spmd__view_of(const spmd_tensor *tensor, spmd_view *view);
+
+/* An array's block on a device. */
+struct spmd_array {
+    spmd_mesh *mesh;
+    spmd_dtype dtype;
+    int rank;
+    int64_t shape[SPMD_MAX_RANK], block_shape[SPMD_MAX_RANK];
+    spmd_spec spec;
+    spmd_layout layout;
+    size_t block_bytes;
+    void *block[SPMD_MAX_DEVICES];
+    struct spmd_array *orphan; /* next of the mesh's orphans */
+};
+
+/* An array without memory for its blocks (spmd_shard and the launch fill them in). */
+spmd_status spmd__array_shell(spmd_mesh *mesh, spmd_dtype dtype, int rank, const int64_t *shape, const spmd_spec *spec,
+                              spmd_array **out);
+
+#endif

@@ -1,0 +1,285 @@
+/* Reverse-mode gradients: the tape is walked backwards, every op's gradient emits ops.
+ *
+ * Over an axis on which a value v is invarying, a cotangent of v is PENDING if it varies (the true cotangent is the sum
+ * over the shards), else SETTLED: pending = ct.vary & ~v.vary, no flag needed. With A = the axes on which the loss
+ * varies:
+ *   1. every cotangent varies at least over A and over v's own axes (casting to varying is free), seeds and zeros too
+ *   2. a collective whose output is invarying settles the pending axes before it transposes (its own gradient does it)
+ *   3. a pending and a settled cotangent of one value never add: the pending one is summed first
+ *   4. at a parameter the axes not in A are settled; over A the gradient stays as it is, the local gradient
+ *   5. elsewhere the moment is free: activations settle at once (outside A), values that depend on parameters only
+ * settle at the end, so that casts and reshapes of a parameter multiply no collectives Taken literally otherwise ("sum
+ * wherever a value is implicitly cast"), the gradient of a data-parallel local loss comes out N times too big as soon
+ * as a parameter is cast or reshaped first. */
+#include "spmd/grad.h"
+#include "spmd/ctx.h"
+#include "spmd/linear.h"
+#include <string.h>
+
+/* Per value id in [first, first+n): what the walk knows. */
+typedef struct backward {
+    uint32_t first, n;
+    spmd_tensor *ct;
+    bool *need;        /* a parameter depends into it */
+    bool *params_only; /* made of parameters alone, by no collective */
+} backward;
+
+static bool known(const backward *b, uint32_t id)
+{
+    return id - b->first < b->n;
+}
+
+static spmd_status settle(spmd_ctx *ctx, spmd_tensor *ct, unsigned mask)
+{
+    return mask ? spmd__linear_psum(ctx, ct, 1, mask, ct) : SPMD_OK;
+}
+
+static spmd_status widen(spmd_ctx *ctx, spmd_tensor *ct, unsigned mask)
+{
+    unsigned lack = mask & ~(unsigned)ct->vary;
+    return lack ? spmd__linear_pcast(ctx, ct, lack, ct) : SPMD_OK;
+}
+
+/* Adds a cotangent of `value` to what was found before. */
+static spmd_status accumulate(spmd_ctx *ctx, backward *b, const spmd_tensor *value, const spmd_tensor *cotangent)
+{
+    spmd_tensor g = *cotangent;
+    SPMD_CHECK(spmd__shape_equal(value, &g) && value->dtype == g.dtype, SPMD_EGRAD,
+               "a gradient has the wrong shape: %s for a value of %s", spmd__shape_text(&g, (char[96]){0}),
+               spmd__shape_text(value, (char[96]){0}));
+    SPMD_TRY(widen(ctx, &g, value->vary | ctx->loss_axes));
+    if (!b->params_only[value->id - b->first])
+        SPMD_TRY(settle(ctx, &g, g.vary & ~value->vary & ~ctx->loss_axes));
+    spmd_tensor *sum = &b->ct[value->id - b->first];
+    if (!sum->id) {
+        *sum = g;
+        return SPMD_OK;
+    }
+    unsigned pending = g.vary & ~value->vary, before = sum->vary & ~value->vary;
+    SPMD_TRY(settle(ctx, &g, pending & ~before));
+    SPMD_TRY(settle(ctx, sum, before & ~pending));
+    return spmd__linear_add(ctx, sum, &g, sum);
+}
+
+static spmd_status make_table(spmd_ctx *ctx, backward *b, int from, int to, const spmd_tensor *params, int n)
+{
+    uint32_t low = UINT32_MAX, high = 0;
+    for (int k = 0; k < n; k++) {
+        low = params[k].id < low ? params[k].id : low;
+        high = params[k].id > high ? params[k].id : high;
+    }
+    for (int i = from; i < to; i++)
+        for (int k = 0; k < ctx->tape[i].nout; k++) {
+            low = ctx->tape[i].out[k].id < low ? ctx->tape[i].out[k].id : low;
+            high = ctx->tape[i].out[k].id > high ? ctx->tape[i].out[k].id : high;
+        }
+    *b = (backward){.first = low, .n = n || to > from ? high - low + 1 : 0};
+    b->ct = spmd__scratch(ctx, b->n * sizeof *b->ct);
+    b->need = spmd__scratch(ctx, b->n);
+    b->params_only = spmd__scratch(ctx, b->n);
+    if (!b->ct || !b->need || !b->params_only)
+        return SPMD_ENOMEM;
+    memset(b->ct, 0, b->n * sizeof *b->ct);
+    memset(b->need, 0, b->n);
+    memset(b->params_only, 0, b->n);
+    for (int k = 0; k < n; k++)
+        b->need[params[k].id - low] = b->params_only[params[k].id - low] = true;
+    return SPMD_OK;
+}
+
+static bool takes_gradient(const backward *b, const spmd_call *call, int k)
+{
+    const spmd_tensor *t = &call->in[k];
+    bool like = k < 64 && call->op->like >> k & 1;
+    return !like && known(b, t->id) && b->need[t->id - b->first] && spmd_dtype_is_float(t->dtype);
+}
+
+/* Which values of the tape a parameter flows into. */
+static void mark_needed(const spmd_ctx *ctx, backward *b, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        const spmd_call *call = &ctx->tape[i];
+        bool need = false, params_only = !call->op->collective;
+        for (int k = 0; k < call->nin && !call->op->stops_gradient; k++) {
+            need |= takes_gradient(b, call, k);
+            params_only &= known(b, call->in[k].id) && b->params_only[call->in[k].id - b->first];
+        }
+        for (int k = 0; k < call->nout; k++) {
+            b->need[call->out[k].id - b->first] = need && spmd_dtype_is_float(call->out[k].dtype);
+            b->params_only[call->out[k].id - b->first] = need && params_only;
+        }
+    }
+}
+
+static spmd_status transpose(spmd_ctx *ctx, backward *b, const spmd_call *call)
+{
+    spmd_tensor *ct = spmd__scratch(ctx, (size_t)(call->nout + call->nin) * sizeof *ct), *gin = ct + call->nout;
+    bool *need = spmd__scratch(ctx, (size_t)call->nin + 1), wanted = false, arrived = false;
+    if (!ct || !need)
+        return SPMD_ENOMEM;
+    for (int k = 0; k < call->nout; k++) {
+        ct[k] = b->ct[call->out[k].id - b->first];
+        arrived |= ct[k].id != 0;
+    }
+    for (int k = 0; k < call->nin; k++)
+        wanted |= need[k] = !call->op->stops_gradient && takes_gradient(b, call, k);
+    if (!arrived || !wanted)
+        return SPMD_OK;
+    SPMD_CHECK(call->op->grad, SPMD_EGRAD, "%s has no gradient, but a parameter flows into it: use spmd_stop_gradient",
+               call->op->name);
+    for (int k = 0; k < call->nout; k++)
+        if (!ct[k].id && spmd_dtype_is_float(call->out[k].dtype)) {
+            SPMD_TRY(spmd__linear_fill(ctx, &call->out[k], 0, &ct[k]));
+            SPMD_TRY(widen(ctx, &ct[k], ctx->loss_axes));
+        }
+    memset(gin, 0, (size_t)call->nin * sizeof *gin);
+    ctx->site = call->site;
+    SPMD_TRY(call->op->grad(ctx, call, ct, need, gin));
+    for (int k = 0; k < call->nin; k++)
+        if (need[k] && gin[k].id)
+            SPMD_TRY(accumulate(ctx, b, &call->in[k], &gin[k]));
+    return SPMD_OK;
+}
+
+/* Rule 4, one meeting for all parameters that want the same axes. */
+static spmd_status settle_params(spmd_ctx *ctx, const spmd_tensor *params, int n, spmd_tensor *grads)
+{
+    spmd_tensor *list = spmd__scratch(ctx, (size_t)n * sizeof *list + 1);
+    if (!list)
+        return SPMD_ENOMEM;
+    for (unsigned mask = 1; mask < 1u << ctx->mesh->naxes; mask++) {
+        int m = 0;
+        for (int k = 0; k < n; k++)
+            if ((grads[k].vary & ~(unsigned)params[k].vary & ~ctx->loss_axes) == mask)
+                list[m++] = grads[k];
+        if (!m)
+            continue;
+        SPMD_TRY(spmd__linear_psum(ctx, list, m, mask, list));
+        m = 0;
+        for (int k = 0; k < n; k++)
+            if ((grads[k].vary & ~(unsigned)params[k].vary & ~ctx->loss_axes) == mask)
+                grads[k] = list[m++];
+    }
+    return SPMD_OK;
+}
+
+static spmd_status walk(spmd_ctx *ctx, int from, int to, const spmd_tensor *loss, const spmd_tensor *params, int n,
+                        spmd_tensor *grads)
+{
+    backward b;
+    SPMD_TRY(make_table(ctx, &b, from, to, params, n));
+    mark_needed(ctx, &b, from, to);
+    if (known(&b, loss->id)) {
+        spmd_tensor seed;
+        SPMD_TRY(spmd__linear_fill(ctx, loss, 1, &seed));
+        SPMD_TRY(accumulate(ctx, &b, loss, &seed));
+    }
+    for (int i = to - 1; i >= from; i--) {
+        spmd_call call = ctx->tape[i]; /* a copy: gradients may append to the tape (nesting), which moves it */
+        SPMD_TRY(transpose(ctx, &b, &call));
+    }
+    for (int k = 0; k < n; k++) {
+        grads[k] = b.ct[params[k].id - b.first];
+        if (grads[k].id)
+            continue;
+        SPMD_TRY(spmd__linear_fill(ctx, &params[k], 0, &grads[k]));
+        SPMD_TRY(widen(ctx, &grads[k], ctx->loss_axes));
+    }
+    return settle_params(ctx, params, n, grads);
+}
+
+static spmd_status check_params(const spmd_ctx *ctx, const spmd_tensor *params, int n)
+{
+    SPMD_CHECK(n >= 0 && (n == 0 || params), SPMD_EINVAL, "value_and_grad: %d parameters at %p", n,
+               (const void *)params);
+    for (int k = 0; k < n; k++) {
+        SPMD_CHECK(params[k].id && params[k].launch == ctx->launch, SPMD_ESTALE,
+                   "value_and_grad: parameter %d was not made in this launch", k);
+        SPMD_CHECK(spmd_dtype_is_float(params[k].dtype), SPMD_EGRAD,
+                   "value_and_grad: parameter %d is %s: only f32, bf16 and f16 have gradients", k,
+                   spmd__shape_text(&params[k], (char[96]){0}));
+        SPMD_CHECK(!params[k].partial, SPMD_EGRAD, "value_and_grad: parameter %d is a partial sum: spmd_psum it first",
+                   k);
+        for (int j = 0; j < k; j++)
+            SPMD_CHECK(params[j].id != params[k].id, SPMD_EGRAD,
+                       "value_and_grad: parameters %d and %d are the same tensor: pass it once", j, k);
+    }
+    return SPMD_OK;
+}
+
+static spmd_status check_loss(spmd_ctx *ctx, const spmd_tensor *loss)
+{
+    char type[256];
+    SPMD_CHECK(loss->id && loss->launch == ctx->launch, SPMD_EGRAD, "value_and_grad: the loss function set no loss");
+    spmd_tensor_format(ctx, loss, type, sizeof type);
+    SPMD_CHECK(loss->rank == 0 && spmd_dtype_is_float(loss->dtype), SPMD_EGRAD,
+               "value_and_grad: the loss is %s: expected a floating scalar, as spmd_mean over all dimensions gives",
+               type);
+    SPMD_CHECK(!loss->partial, SPMD_EGRAD, "value_and_grad: the loss is %s, a partial sum: spmd_psum it first", type);
+    return SPMD_OK;
+}
+
+/* Over an axis of A some parameters are sharded, others not: their gradients mean different things (see the header). */
+static void warn_mixed(spmd_ctx *ctx, const spmd_tensor *params, int n)
+{
+    unsigned some = 0, all = ~0u;
+    char axes[128];
+    for (int k = 0; k < n; k++) {
+        some |= params[k].vary;
+        all &= params[k].vary;
+    }
+    unsigned mixed = some & ~all & ctx->loss_axes;
+    if (n && spmd__mask_size(ctx->mesh, mixed) > 1)
+        spmd__warn(
+            ctx, "mixed parameters",
+            "value_and_grad: the loss varies over '%s', over which some parameters are sharded and others are not: "
+            "spmd_pmean the loss over it, or use spmd_mean_grads on the gradients",
+            spmd__mask_text(ctx->mesh, mixed, axes));
+}
+
+static spmd_status differentiate(spmd_ctx *ctx, int from, const spmd_tensor *loss, const spmd_tensor *params, int n,
+                                 spmd_tensor *grads)
+{
+    SPMD_TRY(check_loss(ctx, loss));
+    unsigned outer_axes = ctx->loss_axes;
+    bool outer = ctx->transposing;
+    const char *site = ctx->site;
+    spmd_tensor *fresh = spmd__scratch(ctx, (size_t)n * sizeof *fresh + 1); /* grads may alias params */
+    if (!fresh)
+        return SPMD_ENOMEM;
+    ctx->loss_axes = loss->vary;
+    warn_mixed(ctx, params, n);
+    ctx->transposing = true;
+    spmd_status status = walk(ctx, from, ctx->ntape, loss, params, n, fresh);
+    ctx->transposing = outer;
+    ctx->loss_axes = outer_axes;
+    ctx->site = site;
+    if (status == SPMD_OK && n)
+        memcpy(grads, fresh, (size_t)n * sizeof *fresh);
+    return status;
+}
+
+spmd_status spmd_value_and_grad(spmd_ctx *ctx, spmd_loss_fn *fn, void *user, const spmd_tensor *params, int n,
+                                spmd_tensor *loss, spmd_tensor *grads)
+{
+    SPMD_CHECK(fn && loss, SPMD_EINVAL, "value_and_grad: fn and loss must not be NULL");
+    SPMD_TRY(check_params(ctx, params, n));
+    int from = ctx->ntape;
+    spmd_tensor value = {0};
+    ctx->depth++;
+    spmd_status status = fn(ctx, params, n, user, &value);
+    ctx->depth--;
+    if (status == SPMD_OK)
+        status = differentiate(ctx, from, &value, params, n, grads);
+    if (!ctx->depth)
+        ctx->ntape = 0;
+    if (status == SPMD_OK)
+        *loss = value;
+    return status;
+}
+
+spmd_status spmd_grad(spmd_ctx *ctx, spmd_loss_fn *fn, void *user, const spmd_tensor *params, int n, spmd_tensor *grads)
+{
+    spmd_tensor loss;
+    return spmd_value_and_grad(ctx, fn, user, params, n, &loss, grads);
+}

@@ -1,0 +1,309 @@
+/* The meeting: flag lines, one a device and parity, and an event count to sleep on.
+ *
+ *   slots[mask][parity][device]   each device writes its own line only; members differ along the axes of `mask`
+ *   sequence q of a member = its q-th meeting on that mask. A member publishes q in the line of parity q&1. Nobody is
+ * two meetings ahead (q+2 needs everybody's q+1, which they publish after reading the lines of q), so a line is free
+ * again when its turn comes.
+ *
+ * Waiting: spin (only while every device has a core), then yield, then sleep. Sleepers count themselves in `waiters`
+ * before they look at the flag a last time; publishers store the flag before they look at `waiters`; both sides are
+ * sequentially consistent, so one of them sees the other.
+ *
+ * Nobody can go on: a shard about to sleep enters the table `blocked`. When all devices are in it and no meeting of any
+ * of them is complete, the launch is stuck, exactly and at once: EMISMATCH with every shard's call. `departures` tells
+ * whether somebody left while the table was read; then the next to block looks again.
+ *
+ * Rejected: a barrier counter (8 devices on 2 cores spin each other out), one condition variable a group (4 to 11 times
+ * slower when empty), sequence numbers compared across axes (a subgroup may legally make an extra call). */
+#include "spmd/ctx.h"
+#include "spmd/host/futex.h"
+#include "spmd/host/meet_private.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPINS = 4000, YIELDS = 32, WARN_MS = 20000, NAP_MS = 500 };
+
+typedef struct slot {
+    _Atomic uint32_t sequence;
+    bool check; /* the first meeting of a call: the rest is valid */
+    spmd_signature signature;
+    const char *site;
+    const void *post;
+} __attribute__((aligned(128))) slot;
+
+typedef struct blocked {
+    _Atomic uint32_t sequence; /* 0: running */
+    _Atomic uint32_t mask;
+    _Atomic(const char *) op, site; /* for other shards' reports */
+} __attribute__((aligned(128))) blocked;
+
+struct spmd_meetings {
+    slot *slots;
+    blocked *table;
+    int masks;
+    __attribute__((aligned(128))) _Atomic uint32_t epoch;
+    __attribute__((aligned(128))) _Atomic uint32_t waiters;
+    __attribute__((aligned(128))) _Atomic int nblocked;
+    _Atomic uint32_t departures;
+};
+
+spmd_status spmd__meetings_create(spmd_mesh *mesh)
+{
+    size_t n = (size_t)mesh->ndevices, masks = (size_t)1 << mesh->naxes;
+    struct spmd_meetings *m = aligned_alloc(128, sizeof *m);
+    SPMD_CHECK(m, SPMD_ENOMEM, "out of memory for the mesh's meetings");
+    memset(m, 0, sizeof *m);
+    mesh->meetings = m;
+    m->masks = (int)masks;
+    m->slots = aligned_alloc(128, masks * 2 * n * sizeof(slot));
+    m->table = aligned_alloc(128, n * sizeof(blocked));
+    SPMD_CHECK(m->slots && m->table, SPMD_ENOMEM, "out of memory for the mesh's meetings");
+    spmd__meetings_reset(mesh);
+    return SPMD_OK;
+}
+
+void spmd__meetings_free(struct spmd_meetings *meetings)
+{
+    if (!meetings)
+        return;
+    free(meetings->slots);
+    free(meetings->table);
+    free(meetings);
+}
+
+void spmd__meetings_reset(spmd_mesh *mesh)
+{
+    struct spmd_meetings *m = mesh->meetings;
+    size_t n = (size_t)mesh->ndevices;
+    memset(m->slots, 0, (size_t)m->masks * 2 * n * sizeof(slot));
+    memset(m->table, 0, n * sizeof(blocked));
+    atomic_store(&m->nblocked, 0);
+    for (size_t d = 0; d < n; d++)
+        memset(mesh->devices[d].ctx.meetings, 0, sizeof mesh->devices[d].ctx.meetings);
+}
+
+void spmd__meetings_wake(spmd_mesh *mesh)
+{
+    atomic_fetch_add(&mesh->meetings->epoch, 1);
+    spmd__futex_wake_all(&mesh->meetings->epoch);
+}
+
+static slot *line(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+{
+    return &mesh->meetings->slots[((size_t)mask * 2 + (sequence & 1)) * (size_t)mesh->ndevices + (size_t)device];
+}
+
+void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
+{
+    const spmd_mesh *mesh = ctx->mesh;
+    *out = (spmd_group){.n = 1};
+    int stride[SPMD_MAX_AXES], base = 0;
+    for (int a = mesh->naxes - 1, s = 1; a >= 0; s *= mesh->size[a], a--) {
+        stride[a] = s;
+        if (!(axes->mask >> a & 1))
+            base += ctx->coord[a] * s;
+        else if (mesh->size[a] > 1)
+            out->mask |= 1u << a;
+    }
+    for (int k = 0; k < axes->n; k++)
+        out->n *= mesh->size[axes->id[k]];
+    for (int place = 0; place < out->n; place++) {
+        int device = base, rest = place;
+        for (int k = axes->n - 1; k >= 0; rest /= mesh->size[axes->id[k]], k--)
+            device += rest % mesh->size[axes->id[k]] * stride[axes->id[k]];
+        out->device[place] = device;
+        if (device == ctx->id)
+            out->me = place;
+    }
+}
+
+static bool same_group(const spmd_mesh *mesh, unsigned mask, int a, int b)
+{
+    for (int x = 0; x < mesh->naxes; x++)
+        if (!(mask >> x & 1) && mesh->devices[a].ctx.coord[x] != mesh->devices[b].ctx.coord[x])
+            return false;
+    return true;
+}
+
+/* Has every member of `device`'s meeting arrived? */
+static bool meeting_complete(const spmd_mesh *mesh, int device, uint32_t sequence, unsigned mask)
+{
+    for (int d = 0; d < mesh->ndevices; d++)
+        if (same_group(mesh, mask, device, d) && atomic_load(&line(mesh, mask, sequence, d)->sequence) != sequence)
+            return false;
+    return true;
+}
+
+void spmd__describe_shards(const spmd_mesh *mesh, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int d = 0; d < mesh->ndevices && used + 1 < size; d++) {
+        const spmd_device *device = &mesh->devices[d];
+        blocked *b = &mesh->meetings->table[d];
+        const char *last = atomic_load(&device->ctx.last_op), *separator = used ? "; " : "";
+        int n = atomic_load(&b->sequence) ? snprintf(text + used, size - used, "%sshard %d waits in %s at %s",
+                                                     separator, d, atomic_load(&b->op), atomic_load(&b->site))
+                                          : snprintf(text + used, size - used, "%sshard %d runs, last call %s",
+                                                     separator, d, last ? last : "none");
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* Everybody blocked, nothing complete: an exact answer, or no answer if somebody left while we looked. */
+static spmd_status check_stuck(spmd_ctx *ctx)
+{
+    const spmd_mesh *mesh = ctx->mesh;
+    struct spmd_meetings *m = mesh->meetings;
+    uint32_t departures = atomic_load(&m->departures);
+    if (atomic_load(&m->nblocked) != mesh->ndevices)
+        return SPMD_OK;
+    for (int d = 0; d < mesh->ndevices; d++) {
+        uint32_t sequence = atomic_load(&m->table[d].sequence), mask = atomic_load(&m->table[d].mask);
+        if (!sequence || meeting_complete(mesh, d, sequence, mask))
+            return SPMD_OK;
+    }
+    if (atomic_load(&m->departures) != departures)
+        return SPMD_OK;
+    char text[SPMD_ERROR_SIZE / 2];
+    spmd__describe_shards(mesh, text, sizeof text);
+    return SPMD_FAIL(SPMD_EMISMATCH, "no shard can go on: %s; every shard along an axis must make the same calls",
+                     text);
+}
+
+static spmd_status aborted(void)
+{
+    return SPMD_FAIL(SPMD_EABORTED, "another shard failed first");
+}
+
+static spmd_status timed_out(const spmd_ctx *ctx, int64_t waited)
+{
+    char text[SPMD_ERROR_SIZE / 2];
+    spmd__describe_shards(ctx->mesh, text, sizeof text);
+    return SPMD_FAIL(SPMD_ETIMEOUT, "waited %lld ms: %s (bound: SPMD_TIMEOUT_MS)", (long long)waited, text);
+}
+
+/* Sleeps until `other` publishes `sequence`. The shard stands in the table of the blocked. */
+static spmd_status sleep_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t sequence)
+{
+    spmd_mesh *mesh = ctx->mesh;
+    struct spmd_meetings *m = mesh->meetings;
+    blocked *me = &m->table[ctx->id];
+    const slot *mine = line(mesh, mask, sequence, ctx->id);
+    atomic_store(&me->op, mine->signature.op);
+    atomic_store(&me->site, mine->site);
+    atomic_store(&me->mask, mask);
+    atomic_store(&me->sequence, sequence);
+    spmd_status status = SPMD_OK;
+    if (atomic_fetch_add(&m->nblocked, 1) + 1 == mesh->ndevices)
+        status = check_stuck(ctx);
+    int64_t start = spmd__now_ms();
+    bool warned = false;
+    while (status == SPMD_OK) {
+        atomic_fetch_add(&m->waiters, 1);
+        uint32_t epoch = atomic_load(&m->epoch);
+        bool arrived = atomic_load(&other->sequence) == sequence, poisoned = atomic_load(&mesh->poisoned) != 0;
+        int64_t waited = spmd__now_ms() - start, left = mesh->timeout_ms ? mesh->timeout_ms - waited : NAP_MS;
+        if (!arrived && !poisoned && left > 0)
+            spmd__futex_wait(&m->epoch, epoch, left < NAP_MS ? left : NAP_MS);
+        atomic_fetch_sub(&m->waiters, 1);
+        if (arrived)
+            break;
+        if (poisoned)
+            status = aborted();
+        else if (left <= 0)
+            status = timed_out(ctx, waited);
+        else if (!warned && waited >= WARN_MS) {
+            char text[SPMD_ERROR_SIZE / 2];
+            spmd__describe_shards(mesh, text, sizeof text);
+            spmd__log(mesh, NULL, "shard %d has waited %d s: %s", ctx->id, WARN_MS / 1000, text);
+            warned = true;
+        }
+    }
+    atomic_fetch_add(&m->departures, 1);
+    atomic_store(&me->sequence, 0);
+    atomic_fetch_sub(&m->nblocked, 1);
+    return status;
+}
+
+static spmd_status wait_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t sequence)
+{
+    spmd_mesh *mesh = ctx->mesh;
+    int spins = mesh->ndevices <= mesh->cores ? SPINS : 0;
+    for (int i = 0; i < spins + YIELDS; i++) {
+        if (atomic_load_explicit(&other->sequence, memory_order_acquire) == sequence)
+            return SPMD_OK;
+        if (atomic_load_explicit(&mesh->poisoned, memory_order_relaxed))
+            return aborted();
+        if (i < spins)
+            spmd__cpu_relax();
+        else
+            sched_yield();
+    }
+    return sleep_for(ctx, mask, other, sequence);
+}
+
+static spmd_status compare(const spmd_group *group, const slot *mine, const slot *other, int place)
+{
+    const spmd_signature *a = &mine->signature, *b = &other->signature;
+    bool same = mine->check == other->check;
+    if (same && mine->check)
+        same = (a->op == b->op || !strcmp(a->op, b->op)) && a->dtype == b->dtype && a->count == b->count &&
+               a->hash == b->hash;
+    if (same)
+        return SPMD_OK;
+    const char *detail = !strcmp(a->op, b->op) && a->dtype == b->dtype && a->count == b->count
+                             ? " (shapes, axis order or options differ)"
+                             : "";
+    return SPMD_FAIL(SPMD_EMISMATCH,
+                     "shards made different calls: shard %d %s %s[%lld] at %s, shard %d %s %s[%lld] at %s%s",
+                     group->device[group->me], a->op, spmd_dtype_name(a->dtype), (long long)a->count, mine->site,
+                     group->device[place], b->op, spmd_dtype_name(b->dtype), (long long)b->count, other->site, detail);
+}
+
+static slot *publish(spmd_ctx *ctx, unsigned mask, const spmd_signature *signature, const void *post,
+                     uint32_t *sequence)
+{
+    spmd_mesh *mesh = ctx->mesh;
+    uint32_t before = ctx->meetings[mask], q = before + 1 ? before + 1 : 1; /* 0 means "running" in the table */
+    ctx->meetings[mask] = *sequence = q;
+    slot *mine = line(mesh, mask, q, ctx->id), *last = line(mesh, mask, before, ctx->id);
+    mine->check = signature != NULL;
+    mine->signature = signature ? *signature : last->signature; /* the second meeting of the same call */
+    mine->site = signature ? spmd__site(ctx) : last->site;
+    mine->post = post;
+    atomic_store(&mine->sequence, q);
+    if (atomic_load(&mesh->meetings->waiters))
+        spmd__meetings_wake(mesh);
+    return mine;
+}
+
+static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,
+                        const void **posts)
+{
+    uint32_t q;
+    slot *mine = publish(ctx, group->mask, signature, post, &q);
+    for (int k = 1; k < group->n; k++) {
+        int place = (group->me + k) % group->n;
+        slot *other = line(ctx->mesh, group->mask, q, group->device[place]);
+        SPMD_TRY(wait_for(ctx, group->mask, other, q));
+        SPMD_TRY(compare(group, mine, other, place));
+        if (posts)
+            posts[place] = other->post;
+    }
+    return SPMD_OK;
+}
+
+spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,
+                       const void **posts)
+{
+    if (posts)
+        posts[group->me] = post;
+    if (group->n == 1)
+        return SPMD_OK;
+    spmd_status status = meet(ctx, group, signature, post, posts);
+    if (status != SPMD_OK) /* at once: the others must not wait for a shard that ignores the error */
+        spmd__poison(ctx->mesh, status, spmd_last_error());
+    return status;
+}

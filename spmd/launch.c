@@ -1,0 +1,220 @@
+/* A launch: the caller wakes the device threads, waits with a bound, and collects the first failure. */
+#include "spmd/ctx.h"
+#include "spmd/host/futex.h"
+#include "spmd/host/meet_private.h"
+#include "spmd/host/pin.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAP_MS = 100 };
+
+void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text)
+{
+    if (status == SPMD_EABORTED) /* somebody else's failure, already known */
+        return;
+    pthread_mutex_lock(&mesh->failure_lock);
+    bool first = !atomic_load(&mesh->poisoned);
+    if (first) {
+        mesh->failure = status;
+        snprintf(mesh->failure_text, sizeof mesh->failure_text, "%s", text);
+        atomic_store(&mesh->poisoned, 1);
+    }
+    pthread_mutex_unlock(&mesh->failure_lock);
+    if (first)
+        spmd__meetings_wake(mesh);
+}
+
+/* "shard 2 (data=2, model=0)" */
+static void describe(const spmd_ctx *ctx, char *text, size_t size)
+{
+    const spmd_mesh *mesh = ctx->mesh;
+    size_t used = (size_t)snprintf(text, size, "shard %d (", ctx->id);
+    for (int a = 0; a < mesh->naxes && used < size; a++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s=%d", a ? ", " : "", mesh->name[a], ctx->coord[a]);
+    if (used < size)
+        snprintf(text + used, size - used, ")");
+}
+
+static void run(spmd_device *device)
+{
+    char where[96];
+    describe(&device->ctx, where, sizeof where);
+    spmd__error_set_where(where);
+    device->ctx.thread = pthread_self();
+    spmd_status status = spmd__run_shard(&device->ctx);
+    if (status != SPMD_OK)
+        spmd__poison(device->mesh, status, spmd_last_error());
+    spmd__error_set_where(NULL);
+}
+
+void *spmd__device_main(void *argument)
+{
+    spmd_device *device = argument;
+    spmd_mesh *mesh = device->mesh;
+    spmd__pin_thread(device);
+    for (uint32_t seen = 0;; seen++) {
+        if (atomic_fetch_sub(&mesh->running, 1) == 1)
+            spmd__futex_wake_all(&mesh->running);
+        while (atomic_load(&mesh->epoch) == seen)
+            spmd__futex_wait(&mesh->epoch, seen, -1);
+        if (atomic_load(&mesh->quit))
+            break;
+        run(device);
+    }
+    spmd__mesh_release(mesh);
+    return NULL;
+}
+
+/* What the job points to, copied, so that a thread that never comes back reads nothing of the caller's. */
+static spmd_status copy_job(spmd_mesh *mesh, const spmd_job *job)
+{
+    size_t in = (size_t)job->nin, out = (size_t)job->nout;
+    size_t size = in * sizeof *job->in + out * sizeof *job->out + out * sizeof *job->out_specs;
+    if (size > mesh->job_lists_size) {
+        spmd__free(mesh->job_lists);
+        mesh->job_lists_size = 0;
+        mesh->job_lists = spmd__alloc(mesh, size);
+        if (!mesh->job_lists)
+            return SPMD_ENOMEM;
+        mesh->job_lists_size = size;
+    }
+    spmd_array **ins = mesh->job_lists, **outs = ins + in;
+    spmd_spec *specs = (spmd_spec *)(outs + out);
+    for (size_t k = 0; k < in; k++)
+        ins[k] = job->in[k];
+    for (size_t k = 0; k < out; k++) {
+        outs[k] = job->out[k];
+        specs[k] = job->out_specs[k];
+    }
+    mesh->job = *job;
+    mesh->job.in = ins;
+    mesh->job.in_specs = NULL; /* checked; not needed any more */
+    mesh->job.out = outs;
+    mesh->job.out_specs = specs;
+    mesh->job.stats = NULL;
+    return SPMD_OK;
+}
+
+/* Output arrays that the caller left to us: empty ones, which the shards fill in. */
+static spmd_status create_outputs(spmd_mesh *mesh)
+{
+    for (int k = 0; k < mesh->job.nout; k++) {
+        if (mesh->job.out[k])
+            continue;
+        spmd_array *array = spmd__alloc(mesh, sizeof *array);
+        if (!array)
+            return SPMD_ENOMEM;
+        *array = (spmd_array){.mesh = mesh, .rank = -1, .spec = mesh->job.out_specs[k]};
+        mesh->job.out[k] = array;
+    }
+    return SPMD_OK;
+}
+
+static void destroy_outputs(spmd_mesh *mesh, const spmd_job *job)
+{
+    for (int k = 0; k < job->nout; k++)
+        if (!job->out[k] && mesh->job.out[k])
+            spmd_array_destroy(mesh->job.out[k]);
+}
+
+static int64_t progress(const spmd_mesh *mesh)
+{
+    int64_t ops = atomic_load(&mesh->running);
+    for (int d = 0; d < mesh->ndevices; d++)
+        ops += atomic_load_explicit(&mesh->devices[d].ctx.ops, memory_order_relaxed);
+    return ops;
+}
+
+/* Waits until all threads are back. A launch in which nothing happens for the whole bound is given up, and so are
+ * threads that do not come back soon after that: such a mesh is lost. */
+static void wait_for_threads(spmd_mesh *mesh)
+{
+    int64_t last = -1, since = spmd__now_ms(), grace = mesh->timeout_ms / 4 < 5000 ? mesh->timeout_ms / 4 + 200 : 5000;
+    bool given_up = false;
+    for (uint32_t running; (running = atomic_load(&mesh->running)) != 0;) {
+        spmd__futex_wait(&mesh->running, running, NAP_MS);
+        int64_t now = spmd__now_ms(), done = progress(mesh);
+        if (done != last) {
+            last = done;
+            since = now;
+        }
+        if (!mesh->timeout_ms || now - since < (given_up ? grace : mesh->timeout_ms))
+            continue;
+        if (given_up) {
+            atomic_store(&mesh->lost, true);
+            return;
+        }
+        char text[SPMD_ERROR_SIZE / 2];
+        spmd__describe_shards(mesh, text, sizeof text);
+        SPMD_FAIL(SPMD_ETIMEOUT, "no shard did anything for %d ms: %s (bound: SPMD_TIMEOUT_MS)", mesh->timeout_ms,
+                  text);
+        spmd__poison(mesh, SPMD_ETIMEOUT, spmd_last_error());
+        given_up = true;
+        since = now;
+    }
+}
+
+static void collect_stats(const spmd_mesh *mesh, spmd_stats *stats)
+{
+    if (!stats)
+        return;
+    *stats = mesh->devices[0].ctx.stats;
+    stats->ops = atomic_load(&mesh->devices[0].ctx.ops);
+    stats->warnings = atomic_load(&mesh->warnings);
+    for (int d = 0; d < mesh->ndevices; d++)
+        if ((int64_t)mesh->devices[d].arena.used > stats->arena_bytes)
+            stats->arena_bytes = (int64_t)mesh->devices[d].arena.used;
+}
+
+static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
+{
+    SPMD_TRY(copy_job(mesh, job));
+    spmd_status status = create_outputs(mesh);
+    if (status == SPMD_OK) {
+        if (mesh->failed_before)
+            spmd__meetings_reset(mesh);
+        atomic_store(&mesh->poisoned, 0);
+        atomic_store(&mesh->warnings, 0);
+        mesh->launches++;
+        atomic_store(&mesh->running, (uint32_t)mesh->ndevices);
+        atomic_fetch_add(&mesh->epoch, 1);
+        spmd__futex_wake_all(&mesh->epoch);
+        wait_for_threads(mesh);
+        mesh->failed_before = atomic_load(&mesh->poisoned) != 0;
+        if (mesh->failed_before) {
+            pthread_mutex_lock(&mesh->failure_lock);
+            status = mesh->failure;
+            spmd__error_copy(mesh->failure_text);
+            pthread_mutex_unlock(&mesh->failure_lock);
+        }
+    }
+    if (atomic_load(&mesh->lost)) /* the shards' records belong to a thread that still runs */
+        return status;
+    collect_stats(mesh, job->stats);
+    if (status != SPMD_OK)
+        destroy_outputs(mesh, job);
+    else
+        memcpy(job->out, mesh->job.out, (size_t)job->nout * sizeof *job->out);
+    return status;
+}
+
+spmd_status spmd_shard_map(const spmd_job *job)
+{
+    SPMD_CHECK(job && job->mesh && job->fn, SPMD_EINVAL, "spmd_shard_map: job, job->mesh and job->fn must not be NULL");
+    spmd_mesh *mesh = job->mesh;
+    SPMD_CHECK(!spmd__error_in_shard(), SPMD_EINVAL, "spmd_shard_map inside a shard function: launches do not nest");
+    SPMD_CHECK(mesh->pid == getpid(), SPMD_EFORK,
+               "the mesh was created by process %ld, this is its child %ld: create it after the fork (with Check: in a "
+               "checked fixture, or set CK_FORK=no)",
+               (long)mesh->pid, (long)getpid());
+    SPMD_CHECK(!atomic_load(&mesh->lost), SPMD_EMESHLOST,
+               "a thread of this mesh never came back from an earlier launch: destroy the mesh and create another");
+    bool idle = false;
+    SPMD_CHECK(atomic_compare_exchange_strong(&mesh->busy, &idle, true), SPMD_EBUSY,
+               "the mesh is already running a launch: one at a time; use another mesh");
+    spmd_status status = spmd__job_check(job);
+    if (status == SPMD_OK)
+        status = launch(mesh, job);
+    atomic_store(&mesh->busy, false);
+    return status;
+}

@@ -1,0 +1,297 @@
+/* Meshes: parsing, the device threads' birth and end, the log. */
+#include "spmd/ctx.h"
+#include "spmd/host/meet_private.h"
+#include "spmd/host/futex.h"
+#include "spmd/host/pin.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void log_to_stderr(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "spmdkit: %s\n", line);
+}
+
+/* One "name=size"; advances *text past it and a following comma. */
+static spmd_status parse_axis(spmd_mesh *mesh, const char **text, const char *whole)
+{
+    const char *p = *text, *start = p;
+    SPMD_CHECK(mesh->naxes < SPMD_MAX_AXES, SPMD_EINVAL, "mesh '%s' has more than %d axes", whole, SPMD_MAX_AXES);
+    while (isalnum((unsigned char)*p) || *p == '_')
+        p++;
+    size_t length = (size_t)(p - start);
+    SPMD_CHECK(length > 0 && *p == '=' && !isdigit((unsigned char)*start), SPMD_EINVAL,
+               "mesh '%s': expected name=size at '%s', as in \"data=2,model=2\"", whole, start);
+    SPMD_CHECK(length < SPMD_MAX_AXIS_NAME, SPMD_EINVAL, "mesh '%s': axis name longer than %d letters", whole,
+               SPMD_MAX_AXIS_NAME - 1);
+    char *end;
+    errno = 0;
+    long size = strtol(p + 1, &end, 10);
+    SPMD_CHECK(end != p + 1 && errno == 0 && size >= 1 && size <= SPMD_MAX_DEVICES && (*end == ',' || *end == 0),
+               SPMD_EINVAL, "mesh '%s': size of axis at '%s' must be 1 to %d", whole, start, SPMD_MAX_DEVICES);
+    memcpy(mesh->name[mesh->naxes], start, length);
+    for (int a = 0; a < mesh->naxes; a++)
+        SPMD_CHECK(strcmp(mesh->name[a], mesh->name[mesh->naxes]) != 0, SPMD_EINVAL, "mesh '%s': axis '%s' twice",
+                   whole, mesh->name[a]);
+    mesh->size[mesh->naxes++] = (int)size;
+    mesh->ndevices *= (int)size;
+    SPMD_CHECK(mesh->ndevices <= SPMD_MAX_DEVICES, SPMD_EINVAL, "mesh '%s' has more than %d devices", whole,
+               SPMD_MAX_DEVICES);
+    SPMD_CHECK(*end == 0 || end[1] != 0, SPMD_EINVAL, "mesh '%s' ends with a comma", whole);
+    *text = *end ? end + 1 : end;
+    return SPMD_OK;
+}
+
+static spmd_status parse(spmd_mesh *mesh, const char *axes, const char *backend)
+{
+    SPMD_CHECK(axes && *axes, SPMD_EINVAL, "mesh without axes: expected e.g. \"data=2\"");
+    mesh->ndevices = 1;
+    for (const char *p = axes; *p;)
+        SPMD_TRY(parse_axis(mesh, &p, axes));
+    SPMD_CHECK(!backend || !strcmp(backend, "host"), SPMD_EUNSUPPORTED,
+               "backend '%s' is not in this build: expected \"host\"", backend);
+    mesh->backend = &spmd__backend_host;
+    return SPMD_OK;
+}
+
+static spmd_status read_environment(spmd_mesh *mesh)
+{
+    const char *pin = getenv("SPMD_PIN"), *timeout = getenv("SPMD_TIMEOUT_MS");
+    mesh->pin = !(pin && !strcmp(pin, "0"));
+    mesh->timeout_ms = 300000;
+    if (timeout) {
+        char *end;
+        long ms = strtol(timeout, &end, 10);
+        SPMD_CHECK(*timeout && !*end && ms >= 0 && ms <= 1 << 30, SPMD_EINVAL,
+                   "SPMD_TIMEOUT_MS='%s': expected milliseconds, 0 for no bound", timeout);
+        mesh->timeout_ms = (int)ms;
+    }
+    return SPMD_OK;
+}
+
+void spmd__mesh_release(spmd_mesh *mesh)
+{
+    if (atomic_fetch_sub(&mesh->references, 1) != 1)
+        return;
+    for (int d = 0; mesh->devices && d < mesh->ndevices; d++) {
+        spmd__arena_free(&mesh->devices[d].arena);
+        for (spmd_slot *s = mesh->devices[d].slots, *next; s; s = next) {
+            next = s->next;
+            s->destroy(s->value);
+            spmd__free(s);
+        }
+    }
+    for (spmd_array *a = mesh->orphans, *next; a; a = next) {
+        next = a->orphan;
+        for (int d = 0; d < mesh->ndevices; d++)
+            spmd__free(a->block[d]);
+        spmd__free(a);
+    }
+    spmd__pinning_free(mesh);
+    spmd__meetings_free(mesh->meetings);
+    pthread_mutex_destroy(&mesh->log_lock);
+    pthread_mutex_destroy(&mesh->failure_lock);
+    free(mesh->devices);
+    free(mesh->job_lists);
+    free(mesh);
+}
+
+static void stop_threads(spmd_mesh *mesh, int started)
+{
+    bool lost = atomic_load(&mesh->lost);
+    atomic_store(&mesh->quit, true);
+    atomic_fetch_add(&mesh->epoch, 1);
+    spmd__futex_wake_all(&mesh->epoch);
+    for (int d = 0; d < started; d++)
+        if (lost)
+            pthread_detach(mesh->devices[d].thread);
+        else
+            pthread_join(mesh->devices[d].thread, NULL);
+}
+
+/* Device threads leave signals to the program's own threads. */
+static spmd_status start_threads(spmd_mesh *mesh)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int started = 0, failed = 0;
+    atomic_store(&mesh->running, (uint32_t)mesh->ndevices);
+    for (; started < mesh->ndevices && !failed; started++) {
+        atomic_fetch_add(&mesh->references, 1);
+        failed = pthread_create(&mesh->devices[started].thread, NULL, spmd__device_main, &mesh->devices[started]);
+        if (failed) {
+            atomic_fetch_sub(&mesh->references, 1);
+            break;
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) {
+        stop_threads(mesh, started);
+        return SPMD_FAIL(SPMD_ENOMEM, "cannot start a thread for device %d of %d: %s", started, mesh->ndevices,
+                         strerror(failed));
+    }
+    for (uint32_t n; (n = atomic_load(&mesh->running)) != 0;) /* a mesh is ready when its threads know their places */
+        spmd__futex_wait(&mesh->running, n, -1);
+    return SPMD_OK;
+}
+
+static void coordinates(const spmd_mesh *mesh, int device, int *coord)
+{
+    for (int a = mesh->naxes - 1; a >= 0; device /= mesh->size[a], a--)
+        coord[a] = device % mesh->size[a];
+}
+
+static spmd_status build(spmd_mesh *mesh, const char *axes, const char *backend)
+{
+    SPMD_TRY(parse(mesh, axes, backend));
+    SPMD_TRY(read_environment(mesh));
+    mesh->cores = spmd__allowed_cores();
+    mesh->devices = calloc((size_t)mesh->ndevices, sizeof *mesh->devices);
+    SPMD_CHECK(mesh->devices, SPMD_ENOMEM, "out of memory for a mesh of %d devices", mesh->ndevices);
+    for (int d = 0; d < mesh->ndevices; d++) {
+        spmd_device *device = &mesh->devices[d];
+        *device = (spmd_device){.mesh = mesh, .id = d, .arena.mesh = mesh, .place = "any core"};
+        device->ctx.mesh = mesh;
+        device->ctx.device = device;
+        device->ctx.id = d;
+        coordinates(mesh, d, device->ctx.coord);
+    }
+    SPMD_TRY(spmd__meetings_create(mesh));
+    spmd__pinning_create(mesh);
+    return start_threads(mesh);
+}
+
+spmd_status spmd_mesh_create(const char *axes, const char *backend, spmd_mesh **out)
+{
+    SPMD_CHECK(out, SPMD_EINVAL, "spmd_mesh_create: out must not be NULL");
+    *out = NULL;
+    spmd_mesh *mesh = calloc(1, sizeof *mesh);
+    SPMD_CHECK(mesh, SPMD_ENOMEM, "out of memory for a mesh");
+    pthread_mutex_init(&mesh->log_lock, NULL);
+    pthread_mutex_init(&mesh->failure_lock, NULL);
+    atomic_store(&mesh->references, 1);
+    mesh->pid = getpid();
+    mesh->log = log_to_stderr;
+    spmd_status status = build(mesh, axes, backend);
+    if (status != SPMD_OK)
+        spmd__mesh_release(mesh);
+    else
+        *out = mesh;
+    return status;
+}
+
+spmd_status spmd_mesh_destroy(spmd_mesh *mesh)
+{
+    if (!mesh)
+        return SPMD_OK;
+    SPMD_CHECK(mesh->pid == getpid(), SPMD_EFORK, "the mesh belongs to process %ld, this is its child %ld",
+               (long)mesh->pid, (long)getpid());
+    bool idle = false;
+    SPMD_CHECK(atomic_compare_exchange_strong(&mesh->busy, &idle, true), SPMD_EBUSY,
+               "the mesh is running a launch: destroy it when spmd_shard_map has returned");
+    stop_threads(mesh, mesh->ndevices);
+    spmd__mesh_release(mesh);
+    return SPMD_OK;
+}
+
+int spmd_mesh_devices(const spmd_mesh *mesh)
+{
+    return mesh->ndevices;
+}
+
+int spmd_mesh_axes(const spmd_mesh *mesh)
+{
+    return mesh->naxes;
+}
+
+const char *spmd_mesh_axis_name(const spmd_mesh *mesh, int axis)
+{
+    return axis >= 0 && axis < mesh->naxes ? mesh->name[axis] : NULL;
+}
+
+int spmd_mesh_axis_size(const spmd_mesh *mesh, int axis)
+{
+    return axis >= 0 && axis < mesh->naxes ? mesh->size[axis] : 0;
+}
+
+const char *spmd_mesh_backend(const spmd_mesh *mesh)
+{
+    return mesh->backend->name;
+}
+
+int spmd_mesh_coord(const spmd_mesh *mesh, int device, int axis)
+{
+    bool known = device >= 0 && device < mesh->ndevices && axis >= 0 && axis < mesh->naxes;
+    return known ? mesh->devices[device].ctx.coord[axis] : -1;
+}
+
+void spmd_mesh_print(const spmd_mesh *mesh, FILE *file)
+{
+    fprintf(file, "mesh \"%s\":", mesh->backend->name);
+    for (int a = 0; a < mesh->naxes; a++)
+        fprintf(file, "%s %s=%d", a ? " x" : "", mesh->name[a], mesh->size[a]);
+    fprintf(file, ", %d device%s\n", mesh->ndevices, mesh->ndevices == 1 ? "" : "s");
+    for (int d = 0; d < mesh->ndevices; d++) {
+        fprintf(file, "  device %d: (", d);
+        for (int a = 0; a < mesh->naxes; a++)
+            fprintf(file, "%s%s %d", a ? ", " : "", mesh->name[a], mesh->devices[d].ctx.coord[a]);
+        fprintf(file, ")  thread on %s\n", mesh->devices[d].place);
+    }
+}
+
+void spmd_mesh_set_log(spmd_mesh *mesh, spmd_log_fn *log, void *user)
+{
+    pthread_mutex_lock(&mesh->log_lock);
+    mesh->log = log;
+    mesh->log_user = user;
+    pthread_mutex_unlock(&mesh->log_lock);
+}
+
+void spmd_mesh_set_alloc_hook(spmd_mesh *mesh, spmd_alloc_hook_fn *hook, void *user)
+{
+    mesh->alloc_hook = hook;
+    mesh->alloc_user = user;
+}
+
+/* True if `once` was said before, or if so much was said that silence is kinder. Call with the lock held. */
+static bool already_said(spmd_mesh *mesh, const char *once)
+{
+    for (int k = 0; k < mesh->nsaid; k++)
+        if (!strcmp(mesh->said[k], once))
+            return true;
+    if (mesh->nsaid == (int)(sizeof mesh->said / sizeof *mesh->said))
+        return true;
+    mesh->said[mesh->nsaid++] = once;
+    return false;
+}
+
+static void log_line(spmd_mesh *mesh, const char *once, const char *format, va_list args)
+{
+    char line[SPMD_ERROR_SIZE];
+    vsnprintf(line, sizeof line, format, args);
+    pthread_mutex_lock(&mesh->log_lock);
+    if (!(once && already_said(mesh, once)) && mesh->log)
+        mesh->log(mesh->log_user, line);
+    pthread_mutex_unlock(&mesh->log_lock);
+}
+
+void spmd__log(spmd_mesh *mesh, const char *once, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    log_line(mesh, once, format, args);
+    va_end(args);
+}
+
+void spmd__warn(spmd_ctx *ctx, const char *once, const char *format, ...)
+{
+    atomic_fetch_add(&ctx->mesh->warnings, 1);
+    va_list args;
+    va_start(args, format);
+    log_line(ctx->mesh, once, format, args);
+    va_end(args);
+}

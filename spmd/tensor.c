@@ -1,0 +1,91 @@
+/* Tensors: counting, printing, local views. */
+#include "spmd/ctx.h"
+#include <stdio.h>
+#include <string.h>
+
+int64_t spmd_count(const spmd_tensor *tensor)
+{
+    int64_t n = 1;
+    for (int d = 0; d < tensor->rank; d++)
+        n *= tensor->shape[d];
+    return n;
+}
+
+int64_t spmd_view_count(const spmd_view *view)
+{
+    int64_t n = 1;
+    for (int d = 0; d < view->rank; d++)
+        n *= view->shape[d];
+    return n;
+}
+
+void spmd__view_of(const spmd_tensor *tensor, spmd_view *view)
+{
+    *view = (spmd_view){.data = tensor->memory, .dtype = tensor->dtype, .rank = tensor->rank};
+    int64_t stride = 1;
+    for (int d = tensor->rank - 1; d >= 0; d--) {
+        view->shape[d] = tensor->shape[d];
+        view->strides[d] = stride;
+        stride *= tensor->shape[d];
+    }
+}
+
+spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_view *out)
+{
+    SPMD_CHECK(tensor && out, SPMD_EINVAL, "spmd_local: tensor and out must not be NULL");
+    SPMD_CHECK(tensor->id && tensor->launch == ctx->launch, SPMD_ESTALE,
+               "spmd_local: the tensor was not made in this launch; tensors die when the shard function returns");
+    spmd__view_of(tensor, out);
+    return SPMD_OK;
+}
+
+const char *spmd__shape_text(const spmd_tensor *t, char text[96])
+{
+    int used = snprintf(text, 96, "%s[", spmd_dtype_name(t->dtype));
+    for (int d = 0; d < t->rank && used < 80; d++)
+        used += snprintf(text + used, 96 - (size_t)used, "%s%lld", d ? "," : "", (long long)t->shape[d]);
+    snprintf(text + used, 96 - (size_t)used, "]");
+    return text;
+}
+
+int spmd_tensor_format(spmd_ctx *ctx, const spmd_tensor *tensor, char *text, size_t size)
+{
+    char shape[96], axes[128];
+    unsigned partial = tensor->partial, vary = tensor->vary & ~partial;
+    int n = snprintf(text, size, "%s", spmd__shape_text(tensor, shape));
+#define REST(n) ((size_t)(n) < size ? text + (n) : NULL), ((size_t)(n) < size ? size - (size_t)(n) : 0)
+    if (vary)
+        n += snprintf(REST(n), "{V:%s}", spmd__mask_text(ctx->mesh, vary, axes));
+    if (partial)
+        n += snprintf(REST(n), "{U:%s}", spmd__mask_text(ctx->mesh, partial, axes));
+#undef REST
+    return n;
+}
+
+void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like)
+{
+    out->dtype = like->dtype;
+    out->rank = like->rank;
+    memcpy(out->shape, like->shape, sizeof out->shape);
+}
+
+bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b)
+{
+    return a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
+}
+
+spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out)
+{
+    SPMD_CHECK(dim >= -rank && dim < rank, SPMD_ESHAPE, "%s: dimension %lld of a tensor of rank %d: expected %d to %d",
+               op, (long long)dim, rank, -rank, rank - 1);
+    *out = (int)(dim < 0 ? dim + rank : dim);
+    return SPMD_OK;
+}
+
+spmd_status spmd__check_float(const char *op, const char *name, const spmd_tensor *t)
+{
+    char text[96];
+    SPMD_CHECK(spmd_dtype_is_float(t->dtype), SPMD_EDTYPE, "%s: %s is %s: expected f32, bf16 or f16; use spmd_cast", op,
+               name, spmd__shape_text(t, text));
+    return SPMD_OK;
+}
