@@ -4,7 +4,7 @@
 pkg_check_modules(CHECK IMPORTED_TARGET check)
 spmd_need("${CHECK_FOUND}" "Check" "check libsubunit-dev" "SPMD_TESTS")
 
-file(GLOB harness_sources CONFIGURE_DEPENDS tests/harness/*.c)
+file(GLOB harness_sources CONFIGURE_DEPENDS tests/harness/harness_*.c)
 add_library(spmd_harness STATIC ${harness_sources})
 target_link_libraries(spmd_harness PUBLIC spmdkit_static spmdkit_flags PkgConfig::CHECK m)
 target_compile_definitions(spmd_harness PUBLIC ${SPMD_DEFINITIONS})
