@@ -1,0 +1,68 @@
+/* argmax: index of the first maximum along a dimension; the first NaN, if there is one. */
+#include "kernels/elements.h"
+#include "kernels/kernels.h"
+#include "spmd/op.h"
+
+static spmd_status argmax_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    const spmd_tensor *x = &call->in[0];
+    spmd_tensor *out = &call->out[0];
+    int dim = (int)call->attr.i[0];
+    char text[96];
+    (void)ctx;
+    SPMD_TRY(spmd__check_float("argmax", "x", x));
+    out->dtype = SPMD_I32;
+    out->rank = 0;
+    for (int d = 0; d < x->rank; d++)
+        if (d != dim)
+            out->shape[out->rank++] = x->shape[d];
+    SPMD_CHECK(x->shape[dim] > 0 || spmd_count(out) == 0, SPMD_ESHAPE,
+               "argmax: dimension %d of %s is empty, at least one element expected", dim, spmd__shape_text(x, text));
+    return SPMD_OK;
+}
+
+/* The first maximum of n elements, `step` apart. */
+static int32_t first_maximum(spmd_dtype dtype, void *base, int64_t at, int64_t n, int64_t step)
+{
+    float best = 0;
+    int32_t index = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float x;
+        spmd__widen(dtype, spmd__element(base, dtype, at + i * step), 1, &x);
+        if (i == 0 || x > best || x != x) {
+            best = x;
+            index = (int32_t)i;
+        }
+        if (x != x)
+            break;
+    }
+    return index;
+}
+
+static spmd_status argmax_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    const spmd_view *x = &args->in[0];
+    int dim = (int)args->attr->i[0];
+    int64_t inner = x->strides[dim], n = x->shape[dim], count = spmd_view_count(&args->out[0]);
+    int32_t *y = args->out[0].data;
+    (void)ctx;
+    for (int64_t i = 0; i < count; i++)
+        y[i] = first_maximum(x->dtype, x->data, i / inner * n * inner + i % inner, n, inner);
+    return SPMD_OK;
+}
+
+static const spmd_op argmax_op = {
+    .name = "argmax",
+    .shape = argmax_shape,
+    .host = argmax_host,
+    .stops_gradient = true,
+};
+
+spmd_status spmd_argmax(spmd_ctx *ctx, const spmd_tensor *x, int dim, spmd_tensor *out)
+{
+    spmd_attr attr = {0};
+    int d;
+    SPMD_TRY(spmd__dim("argmax", x->rank, dim, &d));
+    attr.i[0] = d;
+    return spmd__emit(ctx, &argmax_op, &attr, x, 1, out, 1);
+}

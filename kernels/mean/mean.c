@@ -1,0 +1,35 @@
+/* mean over dimensions: the sum, divided before it is rounded. The mean of nothing is NaN. */
+#include "kernels/kernels.h"
+#include "kernels/reduce.h"
+
+static spmd_status mean_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    unsigned mask = (unsigned)args->attr->i[0];
+    (void)ctx;
+    return spmd__reduce_host(args, mask, &spmd__fold_sum,
+                             (double)spmd__reduced_count(args->in[0].rank, args->in[0].shape, mask));
+}
+
+static spmd_status mean_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                             spmd_tensor *gin)
+{
+    int64_t count = spmd__reduced_count(call->in[0].rank, call->in[0].shape, (unsigned)call->attr.i[0]);
+    if (!need[0])
+        return SPMD_OK;
+    SPMD_TRY(spmd_scale(ctx, ct, 1.0 / (double)count, &gin[0]));
+    return spmd__unreduce(ctx, call, &gin[0], &gin[0]);
+}
+
+static const spmd_op mean_op = {
+    .name = "mean",
+    .shape = spmd__reduce_shape,
+    .grad = mean_grad,
+    .host = mean_host,
+    .cost = spmd__reduce_cost,
+    .linear = 1,
+};
+
+spmd_status spmd_mean(spmd_ctx *ctx, const spmd_tensor *x, const int *dims, int n, bool keep, spmd_tensor *out)
+{
+    return spmd__reduce(ctx, &mean_op, x, dims, n, keep, out);
+}
