@@ -1,0 +1,245 @@
+/* The program from outside: exit codes, what goes to stdout and what to stderr, the JSON, bad usage, logs that cannot
+ * be written, Ctrl-C. */
+#include "tests/harness/harness.h"
+#include <cjson/cJSON.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SMALL "train mlp --dataset synthetic --steps 30 --batch 64 --width 16 "
+
+static char folder[] = "/tmp/spmd-cli-XXXXXX"; /* one a process, made by the fixture */
+
+static void make_folder(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void remove_folder(void)
+{
+    const char *const files[] = {"out", "err", "log.jsonl", "log2.jsonl"};
+    for (int k = 0; k < 4; k++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", folder, files[k]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+static char *read_file(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "no file %s", path);
+    char *text = calloc(1, 1 << 18);
+    size_t length = fread(text, 1, (1 << 18) - 1, file);
+    text[length] = '\0';
+    fclose(file);
+    return text;
+}
+
+typedef struct ended {
+    int code;
+    char *out, *err;
+} ended;
+
+/* Runs the program through the shell, `%s` in `arguments` being the test's folder. */
+static ended run_after(const char *before, const char *arguments)
+{
+    char filled[512], command[1024];
+    const char *program = getenv("SPMD_CLI");
+    snprintf(filled, sizeof filled, arguments, folder, folder);
+    snprintf(command, sizeof command, "%s %s %s >%s/out 2>%s/err", before, program ? program : "../../bin/spmd", filled,
+             folder, folder);
+    int status = system(command);
+    ck_assert_msg(WIFEXITED(status), "'%s' ended by a signal", command);
+    return (ended){WEXITSTATUS(status), read_file("out"), read_file("err")};
+}
+
+static ended run(const char *arguments)
+{
+    return run_after("", arguments);
+}
+
+static void end_free(ended *e)
+{
+    free(e->out);
+    free(e->err);
+}
+
+/* Every line of `text` is one JSON object; returns the last. */
+static cJSON *last_object(char *text, int *lines)
+{
+    cJSON *last = NULL;
+    *lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), ++*lines) {
+        cJSON_Delete(last);
+        last = cJSON_Parse(line);
+        ck_assert_msg(cJSON_IsObject(last), "not a JSON object: %s", line);
+    }
+    return last;
+}
+
+static void expect_keys(const cJSON *object, const char *const *keys)
+{
+    for (int k = 0; keys[k]; k++)
+        ck_assert_msg(cJSON_HasObjectItem(object, keys[k]), "the object has no '%s'", keys[k]);
+}
+
+START_TEST(usage)
+{
+    static const struct {
+        const char *arguments;
+        int code;
+        const char *out, *err;
+    } rows[] = {
+        {"--help", 0, "spmd train mlp|shared-mlp", ""},
+        {"train --help", 0, "--optimizer NAME", ""},
+        {"--version", 0, "spmdkit 0.", ""},
+        {"", 2, "", "usage:"},
+        {"trian", 2, "", "no command 'trian'; the nearest is train"},
+        {"compare shared-mlp", 2, "", "'compare' is not built yet"},
+        {"train mlp --stpes 3", 2, "", "no option '--stpes'; the nearest is --steps"},
+        {"train mlp --bach=64", 2, "", "no option '--bach'; the nearest is --batch"},
+        {"train mlp --steps", 2, "", "--steps needs a value"},
+        {"train mlp --steps ten", 2, "", "--steps 'ten': needs a whole number from 1"},
+        {"train mlp --devices 65", 2, "", "--devices '65': needs a whole number from 1 to 64"},
+        {"train mlp --lr nan", 2, "", "--lr 'nan': needs a number"},
+        {"train mlp --eval=yes", 2, "", "--eval takes no value"},
+        {"train mlp --devices 2 --mesh data=2", 2, "", "give one"},
+        {"train mlp --mesh data=two", 2, "", "data=two"},
+        {"train mlp --mesh rows=2", 2, "", "no axis 'data'"},
+        {"train mlp --backend cuda", 2, "", "backend 'cuda' is not in this build"},
+        {"train mlp --mode auto", 2, "", "--mode auto is not built yet"},
+        {"train mlp --dtype i32", 2, "", "f32 or bf16"},
+        {"train mlp --optimizer adamx", 2, "", "no optimizer 'adamx'"},
+        {"train mlp --schedule cosin", 2, "", "no schedule 'cosin'"},
+        {"train mlp --repeats 3", 2, "", "--repeats is for shared-mlp"},
+        {"train mlp --checkpoint /tmp", 2, "", "--checkpoint is not built yet"},
+        {"train mlp --dataset cifar", 2, "", "fashion-mnist, mnist"},
+        {"train cnn", 2, "", "no model 'cnn'"},
+        {"train", 2, "", "train what?"},
+        {"train mlp --batch 511 --devices 2", 2, "",
+         "batch 511 cannot be cut evenly over 2 devices along 'data': use 510 or 512"},
+        {"info --steps 3", 2, "", "info takes no option but --json"},
+        {SMALL "--log %s/none/log.jsonl", 1, "", "Make its folder first: mkdir -p"},
+        {SMALL "--log /dev/full", 1, "", "cannot write the log '/dev/full': No space left"},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        ended e = run(rows[k].arguments);
+        ck_assert_msg(e.code == rows[k].code, "'%s': exit code %d, wanted %d: %s", rows[k].arguments, e.code,
+                      rows[k].code, e.err);
+        ck_assert_msg(strstr(e.out, rows[k].out) != NULL, "'%s': no '%s' in: %s", rows[k].arguments, rows[k].out,
+                      e.out);
+        ck_assert_msg(strstr(e.err, rows[k].err) != NULL, "'%s': no '%s' in: %s", rows[k].arguments, rows[k].err,
+                      e.err);
+        end_free(&e);
+    }
+}
+END_TEST
+
+START_TEST(info)
+{
+    int lines;
+    ended e = run("info"), j = run("info --json");
+    ck_assert_int_eq(e.code, 0);
+    ck_assert_ptr_nonnull(strstr(e.out, "matmul"));
+    ck_assert_int_eq(j.code, 0);
+    cJSON *object = last_object(j.out, &lines);
+    ck_assert_int_eq(lines, 1);
+    expect_keys(object, (const char *const[]){"version", "backends", "devices", "cores", "libraries", NULL});
+    ck_assert_int_ge(cJSON_GetObjectItem(object, "cores")->valueint, 1);
+    cJSON_Delete(object);
+    end_free(&e);
+    end_free(&j);
+}
+END_TEST
+
+START_TEST(train_for_scripts)
+{
+    static const char *const keys[] = {"steps",   "loss", "accuracy", "grad_norm", "examples_per_s", "test_accuracy",
+                                       "devices", "mesh", "dtype",    "dataset",   "test_examples",  NULL};
+    int lines, logged;
+    char fingerprint[32];
+    ended e = run(SMALL "--json --eval --log %s/log.jsonl");
+    ck_assert_msg(e.code == 0, "exit code %d: %s", e.code, e.err);
+    ck_assert_ptr_nonnull(strstr(e.err, "placement"));
+    cJSON *done = last_object(e.out, &lines);
+    ck_assert_int_eq(lines, 4); /* steps 1, 25, 30 and done */
+    ck_assert_str_eq(cJSON_GetObjectItem(done, "event")->valuestring, "done");
+    expect_keys(done, keys);
+    ck_assert_int_eq(cJSON_GetObjectItem(done, "steps")->valueint, 30);
+    ck_assert_int_eq(cJSON_GetObjectItem(done, "test_examples")->valueint, 10000);
+    snprintf(fingerprint, sizeof fingerprint, "%s", cJSON_GetObjectItem(done, "params_fingerprint")->valuestring);
+    ck_assert_int_eq(strlen(fingerprint), 16);
+    cJSON_Delete(done);
+    char *log = read_file("log.jsonl");
+    done = last_object(log, &logged);
+    ck_assert_int_eq(logged, 31); /* every step and done */
+    ck_assert_str_eq(cJSON_GetObjectItem(done, "params_fingerprint")->valuestring, fingerprint);
+    cJSON_Delete(done);
+    free(log);
+    end_free(&e);
+    e = run(SMALL "--json");
+    ck_assert_ptr_nonnull(strstr(e.out, fingerprint)); /* the same bits again */
+    ck_assert_ptr_null(strstr(e.out, "test_accuracy"));
+    end_free(&e);
+}
+END_TEST
+
+START_TEST(train_for_people)
+{
+    static const char *const said[] = {"shared-mlp, width 16, 2 repeats, bf16, on data=2 (2 devices)",
+                                       "  step ",
+                                       "\n      25 ",
+                                       "done after 30 of 30 steps",
+                                       "placement",
+                                       "adamw.1/w_block",
+                                       "P(data)",
+                                       "written: "};
+    ended e = run("train shared-mlp --dataset synthetic --steps 30 --batch 64 --width 16 --repeats 2 --dtype bf16 "
+                  "--mesh data=2 --log %s/log.jsonl");
+    ck_assert_msg(e.code == 0, "exit code %d: %s", e.code, e.err);
+    for (size_t k = 0; k < sizeof said / sizeof *said; k++)
+        ck_assert_msg(strstr(e.out, said[k]) != NULL, "no '%s' in: %s", said[k], e.out);
+    ck_assert_ptr_null(strchr(e.out, '\r')); /* no bar where it is not a terminal */
+    end_free(&e);
+}
+END_TEST
+
+START_TEST(nan_is_a_failure)
+{
+    int lines;
+    ended e = run(SMALL "--json --optimizer sgd --lr 1e6 --schedule constant --steps 200");
+    ck_assert_msg(e.code == 1, "exit code %d: %s", e.code, e.err);
+    ck_assert_ptr_nonnull(strstr(e.err, "SPMD_ENONFINITE"));
+    ck_assert_ptr_nonnull(strstr(e.err, "learning rate"));
+    cJSON *object = last_object(e.out, &lines);
+    ck_assert_str_eq(cJSON_GetObjectItem(object, "event")->valuestring, "error");
+    cJSON_Delete(object);
+    end_free(&e);
+}
+END_TEST
+
+START_TEST(interrupt_ends_after_the_step)
+{
+    int lines;
+    /* timeout sends the signal once; with --foreground it then waits for the program's own end. */
+    ended e = run_after("timeout --foreground --preserve-status -s INT 5",
+                        "train mlp --dataset synthetic --steps 100000000 --batch 64 --width 16 --json --eval");
+    ck_assert_msg(e.code == 130, "exit code %d: %s", e.code, e.err);
+    cJSON *done = last_object(e.out, &lines);
+    ck_assert_str_eq(cJSON_GetObjectItem(done, "event")->valuestring, "done");
+    ck_assert(cJSON_IsTrue(cJSON_GetObjectItem(done, "interrupted")));
+    ck_assert_int_ge(cJSON_GetObjectItem(done, "steps")->valueint, 1);
+    expect_keys(done, (const char *const[]){"test_accuracy", "params_fingerprint", NULL});
+    ck_assert_ptr_nonnull(strstr(e.err, "ended after"));
+    cJSON_Delete(done);
+    end_free(&e);
+}
+END_TEST
+
+HARNESS_MAIN("cli", tcase_add_checked_fixture(tc, make_folder, remove_folder); tcase_add_test(tc, usage);
+             tcase_add_test(tc, info); tcase_add_test(tc, train_for_scripts); tcase_add_test(tc, train_for_people);
+             tcase_add_test(tc, nan_is_a_failure); tcase_add_test(tc, interrupt_ends_after_the_step);)
