@@ -6,7 +6,7 @@
 #ifndef KERNELS_CLONES_H
 #define KERNELS_CLONES_H
 
-#include <stddef.h> /* __GLIBC__ */
+#include <stdint.h> /* defines __GLIBC__ where there is one */
 
 #if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__) && __GNUC__ >= 12 && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(SPMD_NO_CLONES)

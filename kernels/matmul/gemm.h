@@ -1,0 +1,35 @@
+/* Private. One matrix product on contiguous memory, as matmul, linear and attention need it.
+ *
+ *   out[b] = op(A[b]) op(B[b]) (+ bias, on every row) (+ out[b])      out [batch, m, n], contracted size k
+ *
+ * spmd__gemm chooses: oneDNN where it is built in and has a kernel for the case, else the portable loop below it;
+ * 16-bit floats that neither knows are widened to f32 and rounded once. All accumulate in f32. */
+#ifndef KERNELS_GEMM_H
+#define KERNELS_GEMM_H
+
+#include "spmd/op.h"
+
+typedef struct spmd__gemm_case {
+    spmd_dtype dtype, out_dtype; /* of A, B and bias; of out: the same or f32 */
+    int64_t batch, m, n, k;
+    bool transpose_a, transpose_b; /* A is [k, m]; B is [n, k] */
+    bool share_b;                  /* one B for all of the batch */
+    bool accumulate;               /* add to out; f32 only, without bias */
+} spmd__gemm_case;
+
+spmd_status spmd__gemm(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
+                       void *out);
+
+/* f32 only; any size but 0. */
+spmd_status spmd__gemm_reference(spmd_ctx *ctx, const spmd__gemm_case *c, const float *a, const float *b,
+                                 const float *bias, float *out);
+
+/* *done is false, and nothing else has happened, if oneDNN is not built in or has no fast kernel for the case. */
+spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
+                              void *out, bool *done);
+
+/* For `spmd info`: "oneDNN 2.6.3" or "portable", and whether it multiplies bf16 without our widening. */
+const char *spmd__matmul_library(void);
+bool spmd__matmul_has_native_bf16(void);
+
+#endif

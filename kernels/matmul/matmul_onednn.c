@@ -1,0 +1,312 @@
+/* Matrix products by oneDNN.
+ *
+ * Making a primitive costs as much as running a small one (machine code is generated), so each device keeps an engine,
+ * a stream and a table of primitives by case. Their working memory is ours (scratchpad mode "user"), because oneDNN's
+ * own is allocated anew by every execution. So a repeated step neither generates nor allocates. */
+#include "kernels/matmul/gemm.h"
+
+#ifdef SPMD_HAVE_ONEDNN
+#include "kernels/matmul/onednn_api.h"
+#include "kernels/workspace.h"
+#include <omp.h>
+#include <string.h>
+
+enum { A, B, BIAS, OUT, SCRATCH, OPERANDS };
+
+enum { KEY_WORDS = 11 };
+
+/* A case and its primitive; no primitive: oneDNN has none. The memories get their data for each execution. */
+typedef struct entry {
+    bool used;
+    int64_t key[KEY_WORDS];
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memory[OPERANDS];
+    size_t scratch_bytes;
+} entry;
+
+typedef struct library {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    entry *table; /* open addressing */
+    size_t size, used;
+} library;
+
+#define DNNL_TRY(call)                  \
+    do {                                \
+        dnnl_status_t status_ = (call); \
+        if (status_ != dnnl_success)    \
+            return status_;             \
+    } while (0)
+
+static void entry_destroy(entry *e)
+{
+    for (int k = 0; k < OPERANDS; k++)
+        if (e->memory[k])
+            dnnl_memory_destroy(e->memory[k]);
+    if (e->primitive)
+        dnnl_primitive_destroy(e->primitive);
+    *e = (entry){0};
+}
+
+static void library_destroy(void *slot)
+{
+    library *l = slot;
+    for (size_t i = 0; i < l->size; i++)
+        entry_destroy(&l->table[i]);
+    if (l->stream)
+        dnnl_stream_destroy(l->stream);
+    if (l->engine)
+        dnnl_engine_destroy(l->engine);
+    spmd__free(l->table);
+    spmd__free(l);
+}
+
+static void *library_create(spmd_ctx *ctx)
+{
+    library *l = spmd__alloc(spmd__ctx_mesh(ctx), sizeof *l);
+    if (!l)
+        return NULL;
+    memset(l, 0, sizeof *l);
+    dnnl_status_t status = dnnl_engine_create(&l->engine, dnnl_cpu, 0);
+    if (status == dnnl_success)
+        status = dnnl_stream_create(&l->stream, l->engine, dnnl_stream_default_flags);
+    if (status != dnnl_success) {
+        SPMD_FAIL(SPMD_EUNSUPPORTED, "matmul: oneDNN has no CPU engine (%s)", dnnl_status2str(status));
+        library_destroy(l);
+        return NULL;
+    }
+    return l;
+}
+
+static dnnl_data_type_t type_of(spmd_dtype dtype)
+{
+    return dtype == SPMD_F32 ? dnnl_f32 : dtype == SPMD_BF16 ? dnnl_bf16 : dnnl_f16;
+}
+
+/* An operand [batch, rows, columns], or [rows, columns] if there is no batch; stored transposed is a matter of strides.
+ */
+static dnnl_status_t make_layout(dnnl_memory_desc_t *out, const spmd__gemm_case *c, spmd_dtype dtype, int64_t batch,
+                                 int64_t rows, int64_t columns, bool transposed)
+{
+    dnnl_dims_t dims, strides;
+    int rank = 0;
+    if (c->batch > 1) {
+        dims[rank] = batch;
+        strides[rank++] = rows * columns;
+    }
+    dims[rank] = rows;
+    strides[rank++] = transposed ? 1 : columns;
+    dims[rank] = columns;
+    strides[rank++] = transposed ? rows : 1;
+    return onednn_layout(out, type_of(dtype), rank, dims, strides);
+}
+
+static dnnl_status_t make_layouts(const spmd__gemm_case *c, dnnl_memory_desc_t layouts[SCRATCH])
+{
+    DNNL_TRY(make_layout(&layouts[A], c, c->dtype, c->batch, c->m, c->k, c->transpose_a));
+    DNNL_TRY(make_layout(&layouts[B], c, c->dtype, c->share_b ? 1 : c->batch, c->k, c->n, c->transpose_b));
+    DNNL_TRY(make_layout(&layouts[BIAS], c, c->dtype, 1, 1, c->n, false));
+    return make_layout(&layouts[OUT], c, c->out_dtype, c->batch, c->m, c->n, false);
+}
+
+static dnnl_status_t make_attr(const spmd__gemm_case *c, dnnl_primitive_attr_t *attr)
+{
+    DNNL_TRY(dnnl_primitive_attr_create(attr));
+    DNNL_TRY(dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user));
+    if (!c->accumulate)
+        return dnnl_success;
+    dnnl_post_ops_t ops;
+    DNNL_TRY(dnnl_post_ops_create(&ops));
+    dnnl_status_t status = onednn_append_sum(ops);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(*attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return status;
+}
+
+/* oneDNN's reference loops are slower than ours, so they count as not implemented. */
+static dnnl_status_t refuse_reference(const_dnnl_primitive_desc_t pd)
+{
+    const char *name;
+    DNNL_TRY(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name));
+    return strncmp(name, "ref", 3) == 0 ? dnnl_unimplemented : dnnl_success;
+}
+
+static dnnl_status_t make_primitive(dnnl_engine_t engine, entry *e, const_dnnl_primitive_desc_t pd,
+                                    const dnnl_memory_desc_t *layouts, bool bias)
+{
+    DNNL_TRY(refuse_reference(pd));
+    e->scratch_bytes = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    DNNL_TRY(dnnl_memory_create(&e->memory[SCRATCH], dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0),
+                                engine, DNNL_MEMORY_NONE));
+    for (int k = A; k <= OUT; k++)
+        if (k != BIAS || bias)
+            DNNL_TRY(dnnl_memory_create(&e->memory[k], onednn_ref(&layouts[k]), engine, DNNL_MEMORY_NONE));
+    return dnnl_primitive_create(&e->primitive, pd);
+}
+
+/* Fills the entry; dnnl_unimplemented leaves it without a primitive. */
+static dnnl_status_t entry_create(dnnl_engine_t engine, const spmd__gemm_case *c, bool bias, entry *e)
+{
+    dnnl_memory_desc_t layouts[SCRATCH];
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    memset(layouts, 0, sizeof layouts);
+    dnnl_status_t status = make_layouts(c, layouts);
+    if (status == dnnl_success)
+        status = make_attr(c, &attr);
+    if (status == dnnl_success)
+        status = onednn_matmul(&pd, engine, &layouts[A], &layouts[B], bias ? &layouts[BIAS] : NULL, &layouts[OUT],
+                               attr);
+    if (status == dnnl_success)
+        status = make_primitive(engine, e, pd, layouts, bias);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    for (int k = 0; k < SCRATCH; k++)
+        onednn_layout_destroy(&layouts[k]);
+    return status;
+}
+
+static void make_key(const spmd__gemm_case *c, bool bias, int64_t key[KEY_WORDS])
+{
+    const int64_t words[KEY_WORDS] = {c->dtype,       c->out_dtype,   c->batch,   c->m,          c->n, c->k,
+                                      c->transpose_a, c->transpose_b, c->share_b, c->accumulate, bias};
+    memcpy(key, words, sizeof words);
+}
+
+/* The entry with this key, or the free one where it belongs. */
+static entry *look_up(entry *table, size_t size, const int64_t key[KEY_WORDS])
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < KEY_WORDS; i++) {
+        hash = (hash ^ (uint64_t)key[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    size_t at = hash & (size - 1);
+    while (table[at].used && memcmp(table[at].key, key, KEY_WORDS * sizeof *key) != 0)
+        at = (at + 1) & (size - 1);
+    return &table[at];
+}
+
+/* Room for one more. */
+static bool grow(spmd_ctx *ctx, library *l)
+{
+    if (2 * (l->used + 1) <= l->size)
+        return true;
+    size_t size = l->size ? 2 * l->size : 64;
+    entry *table = spmd__alloc(spmd__ctx_mesh(ctx), size * sizeof *table);
+    if (!table)
+        return false;
+    memset(table, 0, size * sizeof *table);
+    for (size_t i = 0; i < l->size; i++)
+        if (l->table[i].used)
+            *look_up(table, size, l->table[i].key) = l->table[i];
+    spmd__free(l->table);
+    l->table = table;
+    l->size = size;
+    return true;
+}
+
+static dnnl_status_t execute(const library *l, const entry *e, const void *a, const void *b, const void *bias,
+                             void *out, void *scratch)
+{
+    void *data[OPERANDS] = {(void *)a, (void *)b, (void *)bias, out, scratch};
+    const int arg[OPERANDS] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
+    dnnl_exec_arg_t args[OPERANDS];
+    int n = 0;
+    for (int k = 0; k < OPERANDS; k++) {
+        if (!e->memory[k])
+            continue;
+        DNNL_TRY(dnnl_memory_set_data_handle(e->memory[k], data[k]));
+        args[n++] = (dnnl_exec_arg_t){arg[k], e->memory[k]};
+    }
+    DNNL_TRY(dnnl_primitive_execute(e->primitive, l->stream, n, args));
+    return dnnl_stream_wait(l->stream);
+}
+
+/* Finds the case's primitive, makes it the first time, runs it. */
+static dnnl_status_t multiply(spmd_ctx *ctx, library *l, const spmd__gemm_case *c, const void *a, const void *b,
+                              const void *bias, void *out, bool *done)
+{
+    int64_t key[KEY_WORDS];
+    make_key(c, bias, key);
+    entry *e = look_up(l->table, l->size, key);
+    if (!e->used) {
+        dnnl_status_t status = entry_create(l->engine, c, bias, e);
+        if (status != dnnl_success)
+            entry_destroy(e);
+        if (status != dnnl_success && status != dnnl_unimplemented)
+            return status;
+        e->used = true;
+        memcpy(e->key, key, sizeof key);
+        l->used++;
+    }
+    if (!e->primitive)
+        return dnnl_success;
+    void *scratch = spmd__workspace(ctx, SPMD__SPACE_MATMUL, e->scratch_bytes);
+    *done = true;
+    return scratch ? execute(l, e, a, b, bias, out, scratch) : dnnl_out_of_memory;
+}
+
+spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
+                              void *out, bool *done)
+{
+    static const char key;
+    *done = false;
+    library *l = spmd__device_slot(ctx, &key, library_create, library_destroy);
+    SPMD_CHECK(l && grow(ctx, l), SPMD_ENOMEM, "matmul: no memory for oneDNN's primitives: %s", spmd_last_error());
+    /* oneDNN cuts work by the calling thread's setting; the user's own (OMP_NUM_THREADS) stays the upper bound. */
+    int before = omp_get_max_threads(), threads = spmd__device_threads(ctx);
+    omp_set_num_threads(threads < before ? threads : before);
+    dnnl_status_t status = multiply(ctx, l, c, a, b, bias, out, done);
+    omp_set_num_threads(before);
+    SPMD_CHECK(status == dnnl_success, status == dnnl_out_of_memory ? SPMD_ENOMEM : SPMD_EUNSUPPORTED,
+               "matmul: oneDNN failed (%s) at a %s product of batch %lld, m %lld, n %lld, k %lld; a build with "
+               "SPMD_ONEDNN=OFF does without it",
+               dnnl_status2str(status), spmd_dtype_name(c->dtype), (long long)c->batch, (long long)c->m,
+               (long long)c->n, (long long)c->k);
+    return SPMD_OK;
+}
+
+const char *spmd__matmul_library(void)
+{
+    return "oneDNN " SPMD_STRING(DNNL_VERSION_MAJOR) "." SPMD_STRING(DNNL_VERSION_MINOR) "." SPMD_STRING(
+        DNNL_VERSION_PATCH);
+}
+
+bool spmd__matmul_has_native_bf16(void)
+{
+    const spmd__gemm_case probe = {.dtype = SPMD_BF16, .out_dtype = SPMD_BF16, .batch = 1, .m = 64, .n = 64, .k = 64};
+    entry e = {0};
+    dnnl_engine_t engine;
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
+        return false;
+    bool native = entry_create(engine, &probe, false, &e) == dnnl_success;
+    entry_destroy(&e);
+    dnnl_engine_destroy(engine);
+    return native;
+}
+
+#else
+
+spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
+                              void *out, bool *done)
+{
+    (void)ctx, (void)c, (void)a, (void)b, (void)bias, (void)out;
+    *done = false;
+    return SPMD_OK;
+}
+
+const char *spmd__matmul_library(void)
+{
+    return "portable";
+}
+
+bool spmd__matmul_has_native_bf16(void)
+{
+    return false;
+}
+
+#endif
