@@ -244,6 +244,17 @@ static spmd_status wait_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t 
     return sleep_for(ctx, mask, other, sequence);
 }
 
+/* "psum f32[4] at step.c:12" */
+static const char *call_text(const slot *s, char text[192])
+{
+    const spmd_signature *g = &s->signature;
+    if (!strcmp(g->op, "return"))
+        snprintf(text, 192, "returned %lld outputs", (long long)g->count);
+    else
+        snprintf(text, 192, "%s %s[%lld] at %s", g->op, spmd_dtype_name(g->dtype), (long long)g->count, s->site);
+    return text;
+}
+
 static spmd_status compare(const spmd_group *group, const slot *mine, const slot *other, int place)
 {
     const spmd_signature *a = &mine->signature, *b = &other->signature;
@@ -253,13 +264,14 @@ static spmd_status compare(const spmd_group *group, const slot *mine, const slot
                a->hash == b->hash;
     if (same)
         return SPMD_OK;
-    const char *detail = !strcmp(a->op, b->op) && a->dtype == b->dtype && a->count == b->count
+    const char *detail = mine->check == other->check && !strcmp(a->op, b->op) && a->dtype == b->dtype &&
+                                 a->count == b->count
                              ? " (shapes, axis order or options differ)"
                              : "";
-    return SPMD_FAIL(SPMD_EMISMATCH,
-                     "shards made different calls: shard %d %s %s[%lld] at %s, shard %d %s %s[%lld] at %s%s",
-                     group->device[group->me], a->op, spmd_dtype_name(a->dtype), (long long)a->count, mine->site,
-                     group->device[place], b->op, spmd_dtype_name(b->dtype), (long long)b->count, other->site, detail);
+    char one[192], two[192];
+    return SPMD_FAIL(SPMD_EMISMATCH, "shards made different calls: shard %d %s, shard %d %s%s",
+                     group->device[group->me], call_text(mine, one), group->device[place], call_text(other, two),
+                     detail);
 }
 
 static slot *publish(spmd_ctx *ctx, unsigned mask, const spmd_signature *signature, const void *post,

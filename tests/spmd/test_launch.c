@@ -1,0 +1,164 @@
+/* Launches: outputs that are inputs, claims of replication, tensors that die. */
+#include "tests/harness/harness.h"
+
+static void quiet(void *user, const char *line)
+{
+    (void)user, (void)line;
+}
+
+static spmd_mesh *mesh_of(const char *axes)
+{
+    spmd_mesh *mesh;
+    ck_spmd_ok(spmd_mesh_create(axes, "host", &mesh));
+    spmd_mesh_set_log(mesh, quiet, NULL);
+    return mesh;
+}
+
+static spmd_status identity(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)ctx, (void)user;
+    out[0] = in[0];
+    return SPMD_OK;
+}
+
+START_TEST(swapped_arrays_swap)
+{
+    spmd_mesh *mesh = mesh_of("x=2");
+    const float a[2] = {1, 2}, b[2] = {3, 4};
+    spmd_array *array[2];
+    ck_spmd_ok(spmd_shard(mesh, a, SPMD_F32, SPMD_SHAPE(2), SPMD_P("x"), &array[0]));
+    ck_spmd_ok(spmd_shard(mesh, b, SPMD_F32, SPMD_SHAPE(2), SPMD_P("x"), &array[1]));
+    spmd_array *in[2] = {array[1], array[0]}, *out[2] = {array[0], array[1]};
+    spmd_spec specs[2] = {SPMD_P("x"), SPMD_P("x")};
+    spmd_job job = {.mesh = mesh, .fn = identity, .nin = 1, .in = in, .nout = 1, .out = out, .out_specs = specs};
+    ck_spmd_ok(spmd_shard_map(&job)); /* array[0] = array[1] */
+    float got[2];
+    ck_spmd_ok(spmd_unshard(array[0], got));
+    ck_assert(got[0] == 3 && got[1] == 4);
+    spmd_array_destroy(array[0]);
+    spmd_array_destroy(array[1]);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
+static spmd_status swap(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)ctx, (void)user;
+    out[0] = in[1];
+    out[1] = in[0];
+    return SPMD_OK;
+}
+
+START_TEST(outputs_that_are_inputs_may_swap)
+{
+    spmd_mesh *mesh = mesh_of("x=2");
+    const float a[2] = {1, 2}, b[2] = {3, 4};
+    float got[2];
+    spmd_array *array[2];
+    ck_spmd_ok(spmd_shard(mesh, a, SPMD_F32, SPMD_SHAPE(2), SPMD_P("x"), &array[0]));
+    ck_spmd_ok(spmd_shard(mesh, b, SPMD_F32, SPMD_SHAPE(2), SPMD_P("x"), &array[1]));
+    spmd_spec specs[2] = {SPMD_P("x"), SPMD_P("x")};
+    spmd_job job = {.mesh = mesh, .fn = swap, .nin = 2, .in = array, .nout = 2, .out = array, .out_specs = specs};
+    ck_spmd_ok(spmd_shard_map(&job));
+    ck_spmd_ok(spmd_unshard(array[0], got));
+    ck_assert(got[0] == 3 && got[1] == 4);
+    ck_spmd_ok(spmd_unshard(array[1], got));
+    ck_assert(got[0] == 1 && got[1] == 2);
+    spmd_array_destroy(array[0]);
+    spmd_array_destroy(array[1]);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
+/* in P(x,y,z) returned under P(x): the text lists x, y,z and what it varies over. */
+START_TEST(a_replicated_claim_on_a_varying_value_is_refused)
+{
+    value in = value_zeros(SPMD_F32, "x,y,z", VALUE_SHAPE(2, 2, 2)), out = {.spec = "x"};
+    ck_spmd_fails(harness_run("x=2,y=2,z=2", identity, NULL, 1, &in, 1, &out), SPMD_EREPLICATION, "over 'y,z'");
+    ck_assert(strstr(spmd_last_error(), "only 'x'") && strstr(spmd_last_error(), "{V:x,y,z}"));
+    value_free(&in);
+}
+END_TEST
+
+static spmd_status constant(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)in, (void)user;
+    return spmd_full(ctx, 3, SPMD_F32, SPMD_SHAPE(1, 1), &out[0]);
+}
+
+static const struct {
+    const char *spec;
+    int64_t rows, columns;
+} constants[] = {{"x,y", 4, 2}, {"x,-", 4, 1}, {"", 1, 1}};
+
+START_TEST(a_constant_fits_any_out_spec)
+{
+    value out = {.spec = constants[_i].spec};
+    ck_spmd_ok(harness_run("x=4,y=2", constant, NULL, 0, NULL, 1, &out));
+    ck_assert_int_eq(out.shape[0], constants[_i].rows);
+    ck_assert_int_eq(out.shape[1], constants[_i].columns);
+    for (int64_t i = 0; i < value_count(&out); i++)
+        ck_assert(value_at(&out, i) == 3);
+    value_free(&out);
+}
+END_TEST
+
+static spmd_status forget(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)ctx, (void)in, (void)out, (void)user;
+    return SPMD_OK;
+}
+
+START_TEST(an_output_that_is_not_set_is_named)
+{
+    value out[2] = {{.spec = ""}, {.spec = ""}};
+    ck_spmd_fails(harness_run("x=2", forget, NULL, 0, NULL, 2, out), SPMD_ESTALE, "output 0 was not set");
+}
+END_TEST
+
+static spmd_status keeps(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)in;
+    spmd_tensor *kept = user;
+    if (kept->id)
+        return spmd_neg(ctx, kept, &out[0]);
+    SPMD_TRY(spmd_full(ctx, 1, SPMD_F32, SPMD_SCALAR, &out[0]));
+    *kept = out[0];
+    return SPMD_OK;
+}
+
+START_TEST(tensors_die_with_the_launch)
+{
+    spmd_mesh *mesh = mesh_of("x=1");
+    spmd_tensor kept = {0};
+    spmd_array *y = NULL;
+    spmd_spec spec = SPMD_REPLICATED;
+    spmd_job job = {.mesh = mesh, .fn = keeps, .user = &kept, .nout = 1, .out = &y, .out_specs = &spec};
+    ck_spmd_ok(spmd_shard_map(&job));
+    ck_spmd_fails(spmd_shard_map(&job), SPMD_ESTALE, "not made in this launch");
+    spmd_array_destroy(y);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
+/* A kernel that reads its rank makes differing "replicated" values, which the types cannot see. */
+static spmd_status rank_dependent(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)in, (void)user;
+    return spmd_full(ctx, spmd_ctx_device(ctx) == 2 ? 5 : 4, SPMD_F32, SPMD_SHAPE(3), &out[0]);
+}
+
+START_TEST(differing_op_streams_are_compared_by_bytes)
+{
+    value out = {.spec = ""};
+    ck_spmd_fails(harness_run("x=4", rank_dependent, NULL, 0, NULL, 1, &out), SPMD_EREPLICATION,
+                  "element 0 is 4 on shard 0 and 5 on shard 2");
+    ck_assert_msg(strstr(harness_log(), "issued different ops"), "log: %s", harness_log());
+}
+END_TEST
+
+HARNESS_MAIN("launch", tcase_add_test(tc, swapped_arrays_swap); tcase_add_test(tc, outputs_that_are_inputs_may_swap);
+             tcase_add_test(tc, a_replicated_claim_on_a_varying_value_is_refused);
+             tcase_add_loop_test(tc, a_constant_fits_any_out_spec, 0, 3);
+             tcase_add_test(tc, an_output_that_is_not_set_is_named); tcase_add_test(tc, tensors_die_with_the_launch);
+             tcase_add_test(tc, differing_op_streams_are_compared_by_bytes);)
