@@ -200,8 +200,8 @@ spmd_status spmd__reduce_host(const spmd_kernel_args *args, unsigned mask, const
     return SPMD_OK;
 }
 
-spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, const spmd_tensor *x, const int *dims, int n, bool keep,
-                         spmd_tensor *out)
+spmd_status spmd__emit_reduction(spmd_ctx *ctx, const spmd_op *op, const spmd_tensor *x, const int *dims, int n,
+                                 bool keep, spmd_tensor *out)
 {
     spmd_attr attr = {0};
     attr.i[0] = dims ? 0 : (1 << x->rank) - 1;

@@ -21,8 +21,8 @@ spmd_status spmd__reduce_host(const spmd_kernel_args *args, unsigned mask, const
 int64_t spmd__reduced_count(int rank, const int64_t *shape, unsigned mask); /* elements of x for one of the result */
 
 /* Emits `op` for the dimensions that a user listed (NULL: all). Errors: ESHAPE, EINVAL (a dimension twice). */
-spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, const spmd_tensor *x, const int *dims, int n, bool keep,
-                         spmd_tensor *out);
+spmd_status spmd__emit_reduction(spmd_ctx *ctx, const spmd_op *op, const spmd_tensor *x, const int *dims, int n,
+                                 bool keep, spmd_tensor *out);
 /* Repeats `reduced`, a reduction's output or its cotangent, over in[0]'s shape. */
 spmd_status spmd__unreduce(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *reduced, spmd_tensor *out);
 

@@ -43,5 +43,5 @@ static const spmd_op max_op = {
 
 spmd_status spmd_max(spmd_ctx *ctx, const spmd_tensor *x, const int *dims, int n, bool keep, spmd_tensor *out)
 {
-    return spmd__reduce(ctx, &max_op, x, dims, n, keep, out);
+    return spmd__emit_reduction(ctx, &max_op, x, dims, n, keep, out);
 }

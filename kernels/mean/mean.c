@@ -31,5 +31,5 @@ static const spmd_op mean_op = {
 
 spmd_status spmd_mean(spmd_ctx *ctx, const spmd_tensor *x, const int *dims, int n, bool keep, spmd_tensor *out)
 {
-    return spmd__reduce(ctx, &mean_op, x, dims, n, keep, out);
+    return spmd__emit_reduction(ctx, &mean_op, x, dims, n, keep, out);
 }

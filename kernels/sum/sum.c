@@ -25,5 +25,5 @@ static const spmd_op sum_op = {
 
 spmd_status spmd_sum(spmd_ctx *ctx, const spmd_tensor *x, const int *dims, int n, bool keep, spmd_tensor *out)
 {
-    return spmd__reduce(ctx, &sum_op, x, dims, n, keep, out);
+    return spmd__emit_reduction(ctx, &sum_op, x, dims, n, keep, out);
 }
