@@ -1,6 +1,6 @@
 /* spmd info: what this build can do on this machine. */
 #include "cli/cli.h"
-#include "kernels/matmul/matmul_host.h"
+#include "kernels/matmul/gemm.h"
 #include "spmd/spmdkit.h"
 #include <cjson/cJSON.h>
 #include <sched.h>
@@ -55,7 +55,10 @@ static void libraries(library *list)
     snprintf(list[1].version, sizeof list[1].version, "not built in");
 #endif
     list[2].name = "curl";
-    snprintf(list[2].version, sizeof list[2].version, "%s", curl ? curl : "not built in");
+    if (curl) /* the first word; the others are what libcurl stands on */
+        snprintf(list[2].version, sizeof list[2].version, "%.*s", (int)strcspn(curl, " "), curl);
+    else
+        snprintf(list[2].version, sizeof list[2].version, "not built in");
     list[3].name = "zlib";
     snprintf(list[3].version, sizeof list[3].version, "%s", zlibVersion());
     list[4].name = "cjson";

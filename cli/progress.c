@@ -61,25 +61,35 @@ bool cli_report_line(cli_report *report, json *line, bool to_script)
     return good || log_failed(report);
 }
 
-static void show(cli_report *report, const spmd_metrics *m, bool row)
+static void show_bar(const cli_report *report, const spmd_metrics *m, const char *rate)
 {
-    double elapsed = now() - report->first_end,
-           rate = elapsed > 0 ? (double)(m->step - 1) * (double)report->batch / elapsed : 0;
-    FILE *file = report->people;
-    if (report->terminal) {
-        int done = (int)(BAR * m->step / report->steps);
-        fprintf(file, "\r[%.*s%.*s] %lld/%lld  loss %.4f  accuracy %.3f  grad %.3f  %.0f examples/s ", done,
-                "########################", BAR - done, "........................", (long long)m->step,
-                (long long)report->steps, m->loss, m->accuracy, m->grad_norm, rate);
-        if (m->step == report->steps)
-            fputc('\n', file);
-    } else if (row) {
-        if (m->step == 1)
-            fprintf(file, "%8s %10s %10s %10s %12s\n", "step", "loss", "accuracy", "grad_norm", "examples/s");
-        fprintf(file, "%8lld %10.5f %10.4f %10.4f %12.0f\n", (long long)m->step, m->loss, m->accuracy, m->grad_norm,
-                rate);
-    }
-    fflush(file);
+    int done = (int)(BAR * m->step / report->steps);
+    fprintf(report->people, "\r[%.*s%.*s] %lld/%lld  loss %.4f  accuracy %.3f  grad %.3f  %s examples/s ", done,
+            "########################", BAR - done, "........................", (long long)m->step,
+            (long long)report->steps, m->loss, m->accuracy, m->grad_norm, rate);
+    if (m->step == report->steps)
+        fputc('\n', report->people);
+}
+
+static void show_row(const cli_report *report, const spmd_metrics *m, const char *rate)
+{
+    if (m->step == 1)
+        fprintf(report->people, "%8s %10s %10s %10s %12s\n", "step", "loss", "accuracy", "grad_norm", "examples/s");
+    fprintf(report->people, "%8lld %10.5f %10.4f %10.4f %12s\n", (long long)m->step, m->loss, m->accuracy, m->grad_norm,
+            rate);
+}
+
+static void show(const cli_report *report, const spmd_metrics *m, bool row)
+{
+    char rate[32] = "-"; /* the first step is not counted */
+    if (m->step > 1)
+        snprintf(rate, sizeof rate, "%.0f",
+                 (double)(m->step - 1) * (double)report->batch / (now() - report->first_end));
+    if (report->terminal)
+        show_bar(report, m, rate);
+    else if (row)
+        show_row(report, m, rate);
+    fflush(report->people);
 }
 
 bool cli_report_step(cli_report *report, const spmd_metrics *m)

@@ -72,7 +72,7 @@ spmd_status spmd_trainer_fingerprint(spmd_trainer *t, uint64_t *out)
     for (int k = 0; k < t->nparams; k++) {
         SPMD_TRY(spmd_unshard(t->arrays[k].array, t->param));
         const unsigned char *bytes = (const unsigned char *)t->param;
-        size_t size = (size_t)spmd__param_count(&t->info[k]) * sizeof *t->param;
+        size_t size = (size_t)spmd_param_count(&t->info[k]) * sizeof *t->param;
         for (size_t i = 0; i < size; i++)
             hash = (hash ^ bytes[i]) * 0x100000001b3u;
     }
@@ -88,7 +88,7 @@ spmd_status spmd__trainer_check_finite(spmd_trainer *t, const spmd_metrics *m)
         return SPMD_OK;
     for (int k = 0; k < t->nparams; k++) {
         SPMD_TRY(spmd_unshard(t->arrays[k].array, t->param));
-        for (int64_t i = 0; i < spmd__param_count(&t->info[k]); i++)
+        for (int64_t i = 0; i < spmd_param_count(&t->info[k]); i++)
             SPMD_CHECK(isfinite(t->param[i]), SPMD_ENONFINITE,
                        "step %lld: loss %g, gradient norm %g; first bad parameter: %s[%lld] = %g. Train with a lower "
                        "learning rate (it was %g) or clip the gradients",

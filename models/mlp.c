@@ -94,7 +94,7 @@ spmd_status spmd_model_find(const char *name, const spmd_model **out)
     return SPMD_FAIL(SPMD_EINVAL, "no model '%s': use mlp or shared-mlp", name);
 }
 
-int64_t spmd__param_count(const spmd_param_info *info)
+int64_t spmd_param_count(const spmd_param_info *info)
 {
     return info->rank == 2 ? info->shape[0] * info->shape[1] : info->shape[0];
 }
@@ -132,7 +132,7 @@ static double uniform(uint64_t key, uint64_t counter)
 
 void spmd_model_init(const spmd_param_info *info, uint64_t seed, int k, float *values)
 {
-    int64_t count = spmd__param_count(info);
+    int64_t count = spmd_param_count(info);
     double deviation = info->rank == 2 ? sqrt(2.0 / (double)info->shape[0]) : 0;
     uint64_t key = mixed(seed ^ mixed((uint64_t)k + 1));
     for (int64_t i = 0; i < count; i++) {

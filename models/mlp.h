@@ -43,7 +43,7 @@ typedef struct spmd_model {
 SPMD_API spmd_status spmd_model_find(const char *name, const spmd_model **out);
 /* spmd_model_check - sizes positive, compute f32 or bf16.   Local. Errors: EINVAL, EDTYPE. */
 SPMD_API spmd_status spmd_model_check(const spmd_model *model, const spmd_model_config *config);
-int64_t spmd__param_count(const spmd_param_info *info);
+SPMD_API int64_t spmd_param_count(const spmd_param_info *info); /* number of elements. Local. */
 
 /* spmd_model_init - start values of parameter k on the host: He's for weights (normal, sd sqrt(2 / inputs)), 0 for
  * biases. A function of (seed, k, element) only, so the same for every mesh.   Local. */

@@ -83,7 +83,7 @@ static spmd_status make_others(spmd_trainer *t)
     for (int k = 0; k < OTHERS; k++) {
         trained_array *made = &t->arrays[t->nparams + t->nstate + k];
         SPMD_TRY(spmd_shard(t->mesh, NULL, other[k].dtype, other[k].rank, shape,
-                            other[k].axis ? SPMD_P(other[k].axis) : SPMD_REPLICATED, &made->array));
+                            spmd_spec_make(other[k].rank, (const char *const[]){other[k].axis, NULL}), &made->array));
         snprintf(made->name, sizeof made->name, "%s", other[k].name);
     }
     return SPMD_OK;
@@ -111,8 +111,8 @@ static spmd_status take_memory(spmd_trainer *t)
 {
     int64_t batch = t->options.batch, largest = 0;
     for (int k = 0; k < t->nparams; k++)
-        if (spmd__param_count(&t->info[k]) > largest)
-            largest = spmd__param_count(&t->info[k]);
+        if (spmd_param_count(&t->info[k]) > largest)
+            largest = spmd_param_count(&t->info[k]);
     size_t kept = (size_t)(t->nparams + t->nstate);
     t->arrays = calloc(kept + OTHERS, sizeof *t->arrays);
     t->in = calloc(kept + 4, sizeof *t->in);

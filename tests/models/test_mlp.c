@@ -19,7 +19,7 @@ START_TEST(start_values_are_he)
     model->describe(&model->defaults, info);
     float *first = malloc(784 * 256 * sizeof *first), *second = malloc(784 * 256 * sizeof *second);
     for (int k = 0; k < model->params; k++) {
-        int64_t count = spmd__param_count(&info[k]);
+        int64_t count = spmd_param_count(&info[k]);
         double sum = 0, squares = 0, want = info[k].rank == 2 ? 2.0 / (double)info[k].shape[0] : 0;
         spmd_model_init(&info[k], 1, k, first);
         spmd_model_init(&info[k], 1, k, second);

@@ -1,8 +1,7 @@
 /* The training loop: the same losses on every number of devices, the same bits from run to run, a stop at NaN, clear
- * errors, evaluation of any number of examples, and steps that take no memory. */
+ * errors, evaluation of any number of examples. */
 #include "models/train.h"
 #include "tests/harness/harness.h"
-#include <stdatomic.h>
 
 enum { STEPS = 50, BATCH = 64, TRAIN = 640, TEST = 203 };
 
@@ -194,77 +193,8 @@ START_TEST(what_does_not_fit_is_named)
 }
 END_TEST
 
-static bool count_allocation(void *user, size_t bytes)
-{
-    (void)bytes;
-    atomic_fetch_add((atomic_int *)user, 1);
-    return true;
-}
-
-START_TEST(steps_after_the_first_take_no_memory)
-{
-    spmd_mesh *mesh;
-    spmd_trainer *trainer;
-    spmd_train_options options = small_options("shared-mlp");
-    atomic_int allocations = 0;
-    int first = 0;
-    float *x = malloc(BATCH * 784 * sizeof *x);
-    int32_t y[BATCH];
-    spmd_batches batches;
-    ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
-    spmd_mesh_set_alloc_hook(mesh, count_allocation, &allocations);
-    ck_spmd_ok(spmd_trainer_create(mesh, &options, &trainer));
-    ck_spmd_ok(spmd_batches_init(&data.train, BATCH, 1, &batches));
-    for (int step = 0; step < 20; step++) {
-        spmd_metrics metrics;
-        ck_spmd_ok(spmd_batches_at(&batches, step, x, y));
-        ck_spmd_ok(spmd_trainer_step(trainer, x, y, &metrics));
-        if (step == 0)
-            first = atomic_load(&allocations);
-    }
-    ck_assert_int_gt(first, 0);
-    ck_assert_msg(atomic_load(&allocations) == first, "%d allocations in 19 steps after the first",
-                  atomic_load(&allocations) - first);
-    spmd_batches_free(&batches);
-    spmd_trainer_destroy(trainer);
-    ck_spmd_ok(spmd_mesh_destroy(mesh));
-    free(x);
-}
-END_TEST
-
-static bool refuse_one(void *user, size_t bytes)
-{
-    (void)bytes;
-    return atomic_fetch_sub((atomic_int *)user, 1) != 0;
-}
-
-START_TEST(out_of_memory_at_every_allocation)
-{
-    spmd_train_options options = small_options("mlp");
-    options.config.width = 4;
-    bool done = false;
-    for (int n = 0; !done; n++) {
-        spmd_mesh *mesh;
-        spmd_trainer *trainer = NULL;
-        spmd_train_result result;
-        atomic_int left = n;
-        ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
-        spmd_mesh_set_alloc_hook(mesh, refuse_one, &left);
-        spmd_status status = spmd_trainer_create(mesh, &options, &trainer);
-        if (status == SPMD_OK)
-            status = spmd_trainer_run(trainer, &data.train, 2, NULL, NULL, &result);
-        done = atomic_load(&left) >= 0; /* it was never that many */
-        ck_assert_msg(status == (done ? SPMD_OK : SPMD_ENOMEM), "allocation %d refused: %s, %s", n,
-                      spmd_status_name(status), spmd_last_error());
-        spmd_trainer_destroy(trainer);
-        ck_spmd_ok(spmd_mesh_destroy(mesh));
-    }
-}
-END_TEST
-
 HARNESS_MAIN("train", tcase_add_checked_fixture(tc, load, unload);
              tcase_add_loop_test(tc, losses_do_not_depend_on_the_devices, 0, 2);
              tcase_add_test(tc, bf16_trains_as_well); tcase_add_test(tc, callback_ends_the_run);
              tcase_add_test(tc, nan_stops_at_its_step); tcase_add_test(tc, evaluation_counts_every_example_once);
-             tcase_add_test(tc, what_does_not_fit_is_named); tcase_add_test(tc, steps_after_the_first_take_no_memory);
-             tcase_add_test(tc, out_of_memory_at_every_allocation);)
+             tcase_add_test(tc, what_does_not_fit_is_named);)
