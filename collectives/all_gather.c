@@ -24,6 +24,7 @@ static spmd_status gather_shape(spmd_ctx *ctx, spmd_call *call)
     spmd__same_shape(out, in);
     spmd__coll_grow(out, dim, spmd__axes_size(spmd_ctx_mesh(ctx), &call->attr.axes), tiled);
     out->vary = (uint8_t)(call->attr.i[TO] == SPMD_TO_INVARYING ? in->vary & ~mask : in->vary | mask);
+    out->partial = in->partial;
     return SPMD_OK;
 }
 

@@ -19,6 +19,7 @@ static spmd_status exchange_shape(spmd_ctx *ctx, spmd_call *call)
     spmd__coll_shrink(out, split, n, tiled);
     spmd__coll_grow(out, concat, n, tiled);
     out->vary = in->vary | call->attr.axes.mask;
+    out->partial = in->partial;
     return SPMD_OK;
 }
 

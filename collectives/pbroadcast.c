@@ -11,6 +11,7 @@ static spmd_status broadcast_shape(spmd_ctx *ctx, spmd_call *call)
     SPMD_TRY(spmd__coll_whole(ctx, "pbroadcast", &call->in[0], call->attr.axes.mask));
     spmd__same_shape(&call->out[0], &call->in[0]);
     call->out[0].vary = (uint8_t)(call->in[0].vary & ~call->attr.axes.mask);
+    call->out[0].partial = call->in[0].partial;
     return SPMD_OK;
 }
 

@@ -8,7 +8,7 @@ static spmd_status vary_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
     spmd__same_shape(&call->out[0], &call->in[0]);
-    call->out[0].vary = call->in[0].vary | call->attr.axes.mask;
+    call->out[0].vary |= call->attr.axes.mask;
     return SPMD_OK;
 }
 
@@ -16,7 +16,7 @@ static spmd_status partial_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
     spmd__same_shape(&call->out[0], &call->in[0]);
-    call->out[0].partial = call->in[0].partial | call->attr.axes.mask;
+    call->out[0].partial |= call->attr.axes.mask;
     return SPMD_OK;
 }
 
@@ -30,10 +30,9 @@ static spmd_status cast_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_te
     return SPMD_OK;
 }
 
-static const spmd_op pcast = {
-    .name = "pcast", .shape = vary_shape, .grad = cast_grad, .view = true, .collective = true};
+static const spmd_op pcast = {.name = "pcast", .shape = vary_shape, .grad = cast_grad, .linear = 1, .view = true};
 static const spmd_op pcast_partial = {
-    .name = "pcast_partial", .shape = partial_shape, .grad = cast_grad, .view = true, .collective = true};
+    .name = "pcast_partial", .shape = partial_shape, .grad = cast_grad, .linear = 1, .view = true};
 
 spmd_status spmd__linear_pcast(spmd_ctx *ctx, const spmd_tensor *in, unsigned mask, spmd_tensor *out)
 {

@@ -9,6 +9,7 @@ static spmd_status permute_shape(spmd_ctx *ctx, spmd_call *call)
     SPMD_TRY(spmd__coll_whole(ctx, "ppermute", &call->in[0], call->attr.axes.mask));
     spmd__same_shape(&call->out[0], &call->in[0]);
     call->out[0].vary = call->in[0].vary | call->attr.axes.mask;
+    call->out[0].partial = call->in[0].partial;
     return SPMD_OK;
 }
 

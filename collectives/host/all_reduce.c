@@ -58,7 +58,8 @@ spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_ar
     const void *posts[SPMD_MAX_DEVICES];
     int n = args->nin;
     void **table = spmd__scratch(ctx, 2 * (size_t)n * sizeof *table);
-    SPMD_CHECK(table, SPMD_ENOMEM, "%s: no memory for the addresses of %d tensors", op, n);
+    if (!table)
+        return SPMD_ENOMEM;
     for (int segment = 0; segment < n; segment++) {
         table[segment] = args->in[segment].data;
         table[n + segment] = args->out[segment].data;

@@ -131,6 +131,29 @@ START_TEST(broadcast_needs_a_source)
 }
 END_TEST
 
+/* A sum that is still open along another axis may be moved; along the same axis it may not. */
+static spmd_status move_partial(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    const coll_case *c = user;
+    spmd_tensor t;
+    SPMD_TRY(spmd_pcast_partial(ctx, &in[0], "y", &t));
+    SPMD_TRY(run_case(ctx, c, &t, &t));
+    SPMD_CHECK(t.partial == 2, SPMD_EUSER, "kind %d: partial %d", c->kind, t.partial);
+    return spmd_psum(ctx, &t, "y", &out[0]);
+}
+
+START_TEST(partial_values)
+{
+    coll_case c = {.kind = (kind)_i, .tiled = true, .axes = "x"};
+    value x = value_exact(SPMD_F32, "(x,y)", VALUE_SHAPE(8), 1), y = {.spec = "x"};
+    ck_spmd_ok(harness_run("x=2,y=2", move_partial, &c, 1, &x, 1, &y));
+    value_free(&y);
+    c.axes = "y";
+    ck_spmd_fails(harness_run("x=2,y=2", move_partial, &c, 1, &x, 1, &y), SPMD_EINVAL, "psum it first");
+    value_free(&x);
+}
+END_TEST
+
 static spmd_status no_axes(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
     (void)user;
@@ -152,4 +175,5 @@ HARNESS_MAIN("exchange", tcase_add_loop_test(tc, exchange_equals_the_definition,
              tcase_add_loop_test(tc, permute_and_broadcast_equal_the_definition, 0, MESH_CASES);
              tcase_add_test(tc, known_numbers); tcase_add_loop_test(tc, slices_that_do_not_fit, 0, 5);
              tcase_add_loop_test(tc, pairs_are_followed_or_named, 0, 10); tcase_add_test(tc, broadcast_needs_a_source);
-             tcase_add_test(tc, no_axes_change_nothing);)
+             tcase_add_test(tc, no_axes_change_nothing);
+             tcase_add_loop_test(tc, partial_values, EXCHANGE, BROADCAST + 1);)

@@ -140,6 +140,29 @@ START_TEST(what_does_not_fit_is_named)
 }
 END_TEST
 
+static spmd_status sum_both_ways(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    SPMD_TRY(spmd_psum(ctx, &in[0], "x,y", &out[0]));
+    return spmd_psum_scatter(ctx, &in[0], user, &(spmd_scatter_opts){.tiled = true}, &out[1]);
+}
+
+/* Slices go in the order in which the axes are named, sums always in rank order: to the last bit those of psum. */
+START_TEST(scatter_has_the_bits_of_psum)
+{
+    static const char *const axes[] = {"x,y", "y,x"};
+    static const int place[2][6] = {{0, 1, 2, 3, 4, 5}, {0, 3, 1, 4, 2, 5}}; /* of device (x, y) on x=3, y=2 */
+    enum { SLICE = 1500 };
+    value x = value_random(SPMD_F32, "(x,y)", VALUE_SHAPE(6 * 6 * SLICE), 1000, 1);
+    value out[] = {{.spec = NULL}, {.spec = "(x,y)"}};
+    ck_spmd_ok(harness_run("x=3,y=2", sum_both_ways, (void *)axes[_i], 1, &x, 2, out));
+    for (int device = 0; device < 6; device++)
+        ck_assert_mem_eq((const float *)out[1].data + device * SLICE,
+                         (const float *)out[0].data + place[_i][device] * SLICE, SLICE * sizeof(float));
+    value_free(&x);
+    values_free(out, 2);
+}
+END_TEST
+
 static spmd_status states(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
     (void)user;
@@ -149,6 +172,10 @@ static spmd_status states(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out
     SPMD_CHECK(t.vary == 3 && t.partial == 2, SPMD_EUSER, "scatter over x: vary %d partial %d", t.vary, t.partial);
     SPMD_TRY(spmd_psum_scatter(ctx, &part, "y", &(spmd_scatter_opts){.tiled = true}, &t));
     SPMD_CHECK(t.vary == 3 && t.partial == 0, SPMD_EUSER, "scatter over y: vary %d partial %d", t.vary, t.partial);
+    SPMD_TRY(spmd_all_gather(ctx, &part, "x", NULL, &t));
+    SPMD_CHECK(t.vary == 3 && t.partial == 2, SPMD_EUSER, "gather of partial: vary %d partial %d", t.vary, t.partial);
+    SPMD_TRY(spmd_psum(ctx, &t, "y", &t));
+    SPMD_CHECK(t.vary == 1 && t.partial == 0, SPMD_EUSER, "psum of partial: vary %d partial %d", t.vary, t.partial);
     SPMD_TRY(spmd_all_gather(ctx, &in[0], "x", &(spmd_gather_opts){.to = SPMD_TO_INVARYING}, &t));
     SPMD_CHECK(t.vary == 2, SPMD_EUSER, "gather to invarying: vary %d", t.vary);
     SPMD_TRY(spmd_all_gather(ctx, &t, "x", NULL, &t));
@@ -168,7 +195,8 @@ START_TEST(states_follow_the_contract)
 }
 END_TEST
 
-HARNESS_MAIN("gather", tcase_add_loop_test(tc, gather_equals_the_definition, 0, MESH_CASES);
+HARNESS_MAIN("gather", tcase_add_loop_test(tc, scatter_has_the_bits_of_psum, 0, 2);
+             tcase_add_loop_test(tc, gather_equals_the_definition, 0, MESH_CASES);
              tcase_add_loop_test(tc, scatter_equals_the_definition, 0, MESH_CASES); tcase_add_test(tc, known_numbers);
              tcase_add_loop_test(tc, gather_of_one_element_a_shard, 0, 4); tcase_add_loop_test(tc, negative_dims, 0, 4);
              tcase_add_loop_test(tc, what_does_not_fit_is_named, 0, 7); tcase_add_test(tc, states_follow_the_contract);)
