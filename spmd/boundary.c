@@ -224,14 +224,17 @@ static spmd_status agree(spmd_ctx *ctx, spmd_tensor *out)
     spmd_group group;
     spmd__group(ctx, &all, &group);
     const void *posts[SPMD_MAX_DEVICES];
-    result mine = {.stream_hash = ctx->stream_hash, .out = out};
+    result *mine = spmd__scratch(ctx, sizeof *mine);
+    if (!mine)
+        return SPMD_ENOMEM;
+    *mine = (result){.stream_hash = ctx->stream_hash, .out = out};
     spmd_ctx_at(ctx, "the end of the shard function");
     spmd_signature signature = {.op = "return", .count = job->nout, .hash = types_hash(out, job->nout)};
-    SPMD_TRY(spmd__meet(ctx, &group, &signature, &mine, posts));
+    SPMD_TRY(spmd__meet(ctx, &group, &signature, mine, posts));
     const result *const *results = (const result *const *)posts;
     bool differ = false, create = false, claims = false;
     for (int d = 0; d < group.n; d++)
-        differ |= results[d]->stream_hash != mine.stream_hash;
+        differ |= results[d]->stream_hash != mine->stream_hash;
     for (int k = 0; k < job->nout; k++) {
         create |= job->out[k]->rank < 0;
         claims |= spmd__mask_size(mesh, ~(unsigned)out[k].vary) > 1;
@@ -270,7 +273,9 @@ spmd_status spmd__run_shard(spmd_ctx *ctx)
         SPMD_TRY(check_output(ctx, k, &out[k]));
         SPMD_TRY(stage(ctx, &out[k], job->out[k]->block[ctx->id]));
     }
-    SPMD_TRY(agree(ctx, out));
+    spmd_status status = agree(ctx, out);
+    if (!spmd__commit(mesh, status == SPMD_OK)) /* a shard that timed out just when the last one came does commit */
+        return status == SPMD_OK ? SPMD_FAIL(SPMD_EABORTED, "another shard failed first") : status;
     for (int k = 0; k < job->nout; k++) {
         void *block = job->out[k]->block[ctx->id];
         if (block != out[k].memory)

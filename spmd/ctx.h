@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+typedef enum spmd_fate { SPMD_FATE_OPEN, SPMD_FATE_POISONED, SPMD_FATE_COMMITTED } spmd_fate;
+
 typedef struct spmd_chunk {
     struct spmd_chunk *next;
     char *memory;
@@ -96,8 +98,8 @@ struct spmd_mesh {
     bool failed_before; /* the meetings must be reset */
     _Atomic int64_t warnings;
 
-    /* first failure of the launch */
-    atomic_int poisoned;
+    /* How the launch ends: with the first failure, or committed once every shard has succeeded; never both. */
+    atomic_int fate; /* spmd_fate; changed under the lock */
     pthread_mutex_t failure_lock;
     spmd_status failure;
     char failure_text[SPMD_ERROR_SIZE];
@@ -107,8 +109,10 @@ void *spmd__device_main(void *device);            /* launch.c: a device thread's
 spmd_status spmd__run_shard(spmd_ctx *ctx);       /* boundary.c: inputs, function, outputs */
 spmd_status spmd__job_check(const spmd_job *job); /* boundary.c: before any thread starts */
 void spmd__mesh_release(spmd_mesh *mesh);         /* drops one reference */
-/* Ends the launch with this shard's failure; the first one wins. EABORTED is somebody else's failure. */
+/* Ends the launch with this shard's failure; the first one wins, and none does after a commit. */
 void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text);
+/* True if the launch is committed: this shard says that all have succeeded, or another one has said so before. */
+bool spmd__commit(spmd_mesh *mesh, bool all_succeeded);
 
 void spmd__view_of(const spmd_tensor *tensor, spmd_view *view);
 

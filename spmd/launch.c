@@ -10,18 +10,26 @@ enum { NAP_MS = 100 };
 
 void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text)
 {
-    if (status == SPMD_EABORTED) /* somebody else's failure, already known */
-        return;
     pthread_mutex_lock(&mesh->failure_lock);
-    bool first = !atomic_load(&mesh->poisoned);
+    bool first = atomic_load(&mesh->fate) == SPMD_FATE_OPEN;
     if (first) {
         mesh->failure = status;
         snprintf(mesh->failure_text, sizeof mesh->failure_text, "%s", text);
-        atomic_store(&mesh->poisoned, 1);
+        atomic_store(&mesh->fate, SPMD_FATE_POISONED);
     }
     pthread_mutex_unlock(&mesh->failure_lock);
     if (first)
         spmd__meetings_wake(mesh);
+}
+
+bool spmd__commit(spmd_mesh *mesh, bool all_succeeded)
+{
+    pthread_mutex_lock(&mesh->failure_lock);
+    if (all_succeeded && atomic_load(&mesh->fate) == SPMD_FATE_OPEN)
+        atomic_store(&mesh->fate, SPMD_FATE_COMMITTED);
+    bool committed = atomic_load(&mesh->fate) == SPMD_FATE_COMMITTED;
+    pthread_mutex_unlock(&mesh->failure_lock);
+    return committed;
 }
 
 /* "shard 2 (data=2, model=0)" */
@@ -173,14 +181,14 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
     if (status == SPMD_OK) {
         if (mesh->failed_before)
             spmd__meetings_reset(mesh);
-        atomic_store(&mesh->poisoned, 0);
+        atomic_store(&mesh->fate, SPMD_FATE_OPEN);
         atomic_store(&mesh->warnings, 0);
         mesh->launches++;
         atomic_store(&mesh->running, (uint32_t)mesh->ndevices);
         atomic_fetch_add(&mesh->epoch, 1);
         spmd__futex_wake_all(&mesh->epoch);
         wait_for_threads(mesh);
-        mesh->failed_before = atomic_load(&mesh->poisoned) != 0;
+        mesh->failed_before = atomic_load(&mesh->fate) != SPMD_FATE_COMMITTED;
         if (mesh->failed_before) {
             pthread_mutex_lock(&mesh->failure_lock);
             status = mesh->failure;

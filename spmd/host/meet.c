@@ -172,6 +172,11 @@ static spmd_status check_stuck(spmd_ctx *ctx)
                      text);
 }
 
+static bool poisoned_now(const spmd_mesh *mesh)
+{
+    return atomic_load(&mesh->fate) == SPMD_FATE_POISONED;
+}
+
 static spmd_status aborted(void)
 {
     return SPMD_FAIL(SPMD_EABORTED, "another shard failed first");
@@ -203,7 +208,7 @@ static spmd_status sleep_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t
     while (status == SPMD_OK) {
         atomic_fetch_add(&m->waiters, 1);
         uint32_t epoch = atomic_load(&m->epoch);
-        bool arrived = atomic_load(&other->sequence) == sequence, poisoned = atomic_load(&mesh->poisoned) != 0;
+        bool arrived = atomic_load(&other->sequence) == sequence, poisoned = poisoned_now(mesh);
         int64_t waited = spmd__now_ms() - start, left = mesh->timeout_ms ? mesh->timeout_ms - waited : NAP_MS;
         if (!arrived && !poisoned && left > 0)
             spmd__futex_wait(&m->epoch, epoch, left < NAP_MS ? left : NAP_MS);
@@ -234,7 +239,7 @@ static spmd_status wait_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t 
     for (int i = 0; i < spins + YIELDS; i++) {
         if (atomic_load_explicit(&other->sequence, memory_order_acquire) == sequence)
             return SPMD_OK;
-        if (atomic_load_explicit(&mesh->poisoned, memory_order_relaxed))
+        if (atomic_load_explicit(&mesh->fate, memory_order_relaxed) == SPMD_FATE_POISONED)
             return aborted();
         if (i < spins)
             spmd__cpu_relax();
@@ -304,7 +309,7 @@ static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signa
         if (posts)
             posts[place] = other->post;
     }
-    return SPMD_OK;
+    return poisoned_now(ctx->mesh) ? aborted() : SPMD_OK; /* a member may have given up after it had published */
 }
 
 spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,

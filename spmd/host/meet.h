@@ -26,10 +26,10 @@ void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out);
 
 /* spmd__meet - publish, wait for all members, compare.   Collective over the group.
  *   signature   NULL: the second meeting of the same call (nothing to compare)
- *   post        what the others may read, until this shard's next meeting on the same axes
- *   posts       (may be NULL) the members' posts by place
- * A group of one returns at once. What a member wrote before the meeting is visible to all after it.
- * Errors: EMISMATCH naming both call sites, EABORTED, ETIMEOUT. */
+ *   post        what the others may read, until this shard's next meeting on the same axes; in memory that lives as
+ * long as the launch (spmd__scratch), because a member that times out leaves while a late one still reads posts (may be
+ * NULL) the members' posts by place A group of one returns at once. What a member wrote before the meeting is visible
+ * to all after it. Errors: EMISMATCH naming both call sites, EABORTED, ETIMEOUT. */
 spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,
                        const void **posts);
 
