@@ -28,6 +28,9 @@ spmd_status spmd__gemm_reference(spmd_ctx *ctx, const spmd__gemm_case *c, const 
 spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
                               void *out, bool *done);
 
+/* x [.., k] as [rows, k]: leading dimensions become one. */
+spmd_status spmd__as_matrix(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out);
+
 /* For `spmd info`: "oneDNN 2.6.3" or "portable", and whether it multiplies bf16 without our widening. */
 const char *spmd__matmul_library(void);
 bool spmd__matmul_has_native_bf16(void);

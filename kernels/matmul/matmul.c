@@ -33,8 +33,7 @@ static spmd_status matmul_shape(spmd_ctx *ctx, spmd_call *call)
     return SPMD_OK;
 }
 
-/* Leading dimensions as one: [.., m, k] -> [rows, k]. */
-static spmd_status fold(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)
+spmd_status spmd__as_matrix(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)
 {
     int64_t rows = 1, last = x->shape[x->rank - 1];
     for (int d = 0; d < x->rank - 1; d++)
@@ -68,8 +67,8 @@ static spmd_status matmul_grad_b(spmd_ctx *ctx, const spmd_call *call, const spm
     spmd_tensor a = call->in[0], g = *ct;
     bool shared = call->in[1].rank < a.rank;
     if (shared && !ta) {
-        SPMD_TRY(fold(ctx, &a, &a));
-        SPMD_TRY(fold(ctx, &g, &g));
+        SPMD_TRY(spmd__as_matrix(ctx, &a, &a));
+        SPMD_TRY(spmd__as_matrix(ctx, &g, &g));
     }
     SPMD_TRY(tb ? spmd_matmul(ctx, &g, &a, true, ta, out) : spmd_matmul(ctx, &a, &g, !ta, false, out));
     if (shared && ta) {
@@ -120,12 +119,14 @@ static void matmul_cost(const spmd_call *call, spmd_cost *cost)
                   (double)(spmd_count(a) + spmd_count(&call->in[1]) + spmd_count(out));
 }
 
-static const spmd_op matmul_op = {.name = "matmul",
-                                  .shape = matmul_shape,
-                                  .grad = matmul_grad,
-                                  .host = matmul_host,
-                                  .cost = matmul_cost,
-                                  .linear = 3};
+static const spmd_op matmul_op = {
+    .name = "matmul",
+    .shape = matmul_shape,
+    .grad = matmul_grad,
+    .host = matmul_host,
+    .cost = matmul_cost,
+    .linear = 3,
+};
 
 spmd_status spmd_matmul(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, bool transpose_a, bool transpose_b,
                         spmd_tensor *out)
