@@ -69,7 +69,7 @@ spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_ax
                              spmd_tensor *out);
 spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes,
                                const spmd_scatter_opts *opts, spmd_tensor *out);
-/* This shard's slice of an invarying value. Local. */
+/* This shard's slice. Local. */
 spmd_status spmd__slice_own(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes, const spmd_scatter_opts *opts,
                             spmd_tensor *out);
 

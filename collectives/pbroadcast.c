@@ -1,5 +1,5 @@
 /* pbroadcast: every shard gets the source's block. Its transpose settles the cotangent and keeps it at the source; that
- * is the private op keep_at, which pbroadcast transposes in turn. */
+ * is the private op keep_at, a local op that is its own transpose. */
 #include "collectives/coll.h"
 #include "spmd/linear.h"
 #include <string.h>
@@ -31,7 +31,7 @@ static spmd_status keep_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
     spmd__same_shape(&call->out[0], &call->in[0]);
-    call->out[0].vary = call->in[0].vary | call->attr.axes.mask;
+    call->out[0].vary |= call->attr.axes.mask;
     return SPMD_OK;
 }
 
@@ -45,20 +45,19 @@ static spmd_status keep_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     return SPMD_OK;
 }
 
-static spmd_status broadcast(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
-
 static spmd_status keep_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                              spmd_tensor *gin)
 {
     (void)need;
-    return broadcast(ctx, ct, &call->attr, gin);
+    SPMD_TRY(spmd__emit(ctx, call->op, &call->attr, ct, 1, gin, 1));
+    return SPMD_OK;
 }
 
 static spmd_status broadcast_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                                   spmd_tensor *gin)
 {
     static const spmd_op keep_at = {
-        .name = "keep_at", .shape = keep_shape, .grad = keep_grad, .host = keep_host, .collective = true};
+        .name = "keep_at", .shape = keep_shape, .grad = keep_grad, .host = keep_host, .linear = 1};
     (void)need;
     unsigned pending = ct->vary & call->attr.axes.mask;
     spmd_tensor settled = *ct;
@@ -68,19 +67,13 @@ static spmd_status broadcast_grad(spmd_ctx *ctx, const spmd_call *call, const sp
     return SPMD_OK;
 }
 
-static spmd_status broadcast(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
+spmd_status(spmd_pbroadcast)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, int source, spmd_tensor *out)
 {
     static const spmd_op op = {.name = "pbroadcast",
                                .shape = broadcast_shape,
                                .grad = broadcast_grad,
                                .host = broadcast_host,
                                .collective = true};
-    SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
-    return SPMD_OK;
-}
-
-spmd_status(spmd_pbroadcast)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, int source, spmd_tensor *out)
-{
     spmd_attr attr = {.i = {source}};
     SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
     if (attr.axes.n == 0) {
@@ -90,5 +83,6 @@ spmd_status(spmd_pbroadcast)(spmd_ctx *ctx, const spmd_tensor *in, const char *t
     int n = spmd__axes_size(spmd_ctx_mesh(ctx), &attr.axes);
     SPMD_CHECK(source >= 0 && source < n, SPMD_EINVAL, "pbroadcast over '%s': source %d; expected 0 to %d", text,
                source, n - 1);
-    return broadcast(ctx, in, &attr, out);
+    SPMD_TRY(spmd__emit(ctx, &op, &attr, in, 1, out, 1));
+    return SPMD_OK;
 }

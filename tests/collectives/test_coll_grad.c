@@ -7,18 +7,19 @@
 typedef struct problem {
     coll_case c;
     bool replicated; /* the parameter: the same on every shard, or cut over all axes */
-    bool weighted;   /* by a number that differs from shard to shard: a cotangent that is pending, not settled */
+    bool weighted;   /* by a number that differs from shard to shard */
     bool twice;      /* the loss is made of the gradient of a quadratic loss */
+    unsigned local;  /* axes over which the loss stays local: cotangents are then pending in the collective */
 } problem;
 
-/* Sums over whatever the value varies on: the loss is then the same everywhere. */
-static spmd_status settle(spmd_ctx *ctx, spmd_tensor *loss)
+/* Sums over what the value varies on, except `local`. */
+static spmd_status settle(spmd_ctx *ctx, spmd_tensor *t, unsigned local)
 {
     char axes[2 * SPMD_MAX_AXES + 1] = "";
     for (int a = 0; a < SPMD_MAX_AXES; a++)
-        if (loss->vary >> a & 1)
+        if ((t->vary & ~local) >> a & 1)
             strcat(strcat(axes, *axes ? "," : ""), spmd_mesh_axis_name(spmd_ctx_mesh(ctx), a));
-    return spmd_psum(ctx, loss, axes, loss);
+    return spmd_psum(ctx, t, axes, t);
 }
 
 typedef struct loss_args {
@@ -38,7 +39,7 @@ static spmd_status inner_loss(spmd_ctx *ctx, const spmd_tensor *x, int n, void *
     if (a->problem->weighted)
         SPMD_TRY(spmd_mul(ctx, &y, a->weight, &y));
     SPMD_TRY(spmd_sum(ctx, &y, NULL, 0, false, loss));
-    return settle(ctx, loss);
+    return settle(ctx, loss, a->problem->local);
 }
 
 static spmd_status outer_loss(spmd_ctx *ctx, const spmd_tensor *x, int n, void *user, spmd_tensor *loss)
@@ -51,16 +52,19 @@ static spmd_status outer_loss(spmd_ctx *ctx, const spmd_tensor *x, int n, void *
     SPMD_TRY(spmd_iota(ctx, SPMD_F32, x->shape[2], &dims));
     SPMD_TRY(spmd_mul(ctx, &grad, &dims, &grad)); /* not all elements alike */
     SPMD_TRY(spmd_sum(ctx, &grad, NULL, 0, false, loss));
-    return settle(ctx, loss);
+    return settle(ctx, loss, a->problem->local);
 }
 
-/* in: x, one weight a shard; out: loss, gradient */
+/* in: x, one weight a shard; out: the sum of the losses that there are, its gradient */
 static spmd_status differentiate(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
     spmd_tensor weight;
     SPMD_TRY(spmd_reshape(ctx, &in[1], SPMD_SCALAR, &weight));
-    loss_args a = {user, &weight};
-    return spmd_value_and_grad(ctx, outer_loss, &a, in, 1, &out[0], &out[1]);
+    const problem *p = user;
+    loss_args a = {p, &weight};
+    SPMD_TRY(spmd_value_and_grad(ctx, outer_loss, &a, in, 1, &out[0], &out[1]));
+    SPMD_TRY(settle(ctx, &out[0], 0));
+    return p->replicated ? settle(ctx, &out[1], 0) : SPMD_OK; /* local gradients of the copies */
 }
 
 static void check_problem(const problem *p, unsigned seed)
@@ -92,9 +96,9 @@ static void check_problem(const problem *p, unsigned seed)
         ck_spmd_ok(harness_run(p->c.mesh, differentiate, (void *)p, 2, (value[]){step, in[1]}, 2, out));
         ck_assert_msg(
             value_at(&out[0], 0) - before == expected,
-            "kind %d dim %d tiled %d to %d on %s over %s, replicated %d weighted %d twice %d: %g, gradient %g",
+            "kind %d dim %d tiled %d to %d on %s over %s, replicated %d weighted %d twice %d local %u: %g, gradient %g",
             p->c.kind, p->c.dim, p->c.tiled, p->c.to, p->c.mesh, p->c.axes, p->replicated, p->weighted, p->twice,
-            value_at(&out[0], 0) - before, expected);
+            p->local, value_at(&out[0], 0) - before, expected);
         values_free(out, 2);
         value_free(&step);
     }
@@ -123,11 +127,12 @@ START_TEST(equals_differences)
     static const mesh_case meshes[] = {{"x=4", "x"},       {"x=1", "x"},       {"x=2,y=2", "x"},      {"x=2,y=2", "y"},
                                        {"x=2,y=2", "y,x"}, {"x=2,y=1", "x,y"}, {"x=2,y=2,z=2", "z,x"}};
     for (int mesh = 0; mesh < 7; mesh++)
-        for (int options = 0; options < 8; options++) {
-            problem p = {grad_cases[_i], options & 1, options & 2, options & 4};
+        for (unsigned options = 0; options < 24; options++) {
+            static const unsigned local[] = {0, 1, ~0u};
+            problem p = {grad_cases[_i], options & 1, options & 2, options & 4, local[options / 8]};
             p.c.mesh = meshes[mesh].mesh;
             p.c.axes = meshes[mesh].axes;
-            check_problem(&p, (unsigned)(mesh * 8 + options));
+            check_problem(&p, (unsigned)mesh * 24 + options);
         }
 }
 END_TEST
@@ -141,7 +146,7 @@ static spmd_status max_loss(spmd_ctx *ctx, const spmd_tensor *x, int n, void *us
     SPMD_TRY(spmd_pmax(ctx, &y, "x", &y));
     SPMD_TRY(spmd_add(ctx, &y, &x[0], &y));
     SPMD_TRY(spmd_sum(ctx, &y, NULL, 0, false, loss));
-    return settle(ctx, loss);
+    return settle(ctx, loss, 0);
 }
 
 static spmd_status grad_of_max(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
