@@ -1,0 +1,133 @@
+/* adamw: one step over a list of parameters in one op, so that a step has one entry on the tape and one pass over
+ * memory a parameter. Each output has its own parameter's state: the list may mix sharded and replicated ones. */
+#include "kernels/clones.h"
+#include "kernels/kernels.h"
+#include "spmd/op.h"
+#include <math.h>
+#include <string.h>
+
+/* Inputs: n params, n grads, n mu, n nu, rate, count. Outputs: n params, n mu, n nu. */
+enum { PARAM, GRAD, MU, NU, LISTS };
+
+static spmd_status check_scalar(const char *name, const spmd_tensor *t)
+{
+    char text[96];
+    SPMD_CHECK(t->dtype == SPMD_F32 && t->rank == 0, SPMD_ESHAPE, "adamw: %s is %s: expected an f32 scalar", name,
+               spmd__shape_text(t, text));
+    return SPMD_OK;
+}
+
+static spmd_status adamw_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    (void)ctx;
+    static const char *const names[LISTS] = {"params", "grads", "mu", "nu"};
+    int n = call->nout / 3;
+    const spmd_tensor *rate = &call->in[LISTS * n], *count = rate + 1;
+    SPMD_TRY(check_scalar("rate", rate));
+    SPMD_TRY(check_scalar("count", count));
+    for (int i = 0; i < n; i++) {
+        const spmd_tensor *param = &call->in[i];
+        uint8_t vary = rate->vary | count->vary;
+        char pt[96], tt[96];
+        for (int list = 0; list < LISTS; list++) {
+            const spmd_tensor *t = &call->in[list * n + i];
+            SPMD_CHECK(t->dtype == SPMD_F32, SPMD_EDTYPE,
+                       "adamw: %s[%d] is %s: expected f32; keep f32 masters and "
+                       "cast them for the forward pass",
+                       names[list], i, spmd__shape_text(t, tt));
+            SPMD_CHECK(spmd__shape_equal(t, param), SPMD_ESHAPE,
+                       "adamw: %s[%d] is %s, params[%d] is %s: expected "
+                       "equal shapes",
+                       names[list], i, spmd__shape_text(t, tt), i, spmd__shape_text(param, pt));
+            vary |= t->vary;
+        }
+        for (int k = 0; k < 3; k++) {
+            spmd__same_shape(&call->out[k * n + i], param);
+            call->out[k * n + i].vary = vary;
+        }
+    }
+    return SPMD_OK;
+}
+
+typedef struct factors {
+    float b1, b2, rest1, rest2, unbias1, unbias2, epsilon, decay, rate;
+} factors;
+
+SPMD_CLONES static void adamw_loop(const factors *given, const float *restrict p, const float *restrict g,
+                                   const float *restrict mu, const float *restrict nu, float *restrict new_p,
+                                   float *restrict new_mu, float *restrict new_nu, int64_t n)
+{
+    const factors f = *given;
+    for (int64_t i = 0; i < n; i++) {
+        float m = f.b1 * mu[i] + f.rest1 * g[i];
+        float v = f.b2 * nu[i] + f.rest2 * (g[i] * g[i]);
+        float step = m * f.unbias1 / (sqrtf(v * f.unbias2) + f.epsilon);
+        new_p[i] = p[i] - f.rate * (step + f.decay * p[i]);
+        new_mu[i] = m;
+        new_nu[i] = v;
+    }
+}
+
+static spmd_status adamw_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    (void)ctx;
+    int n = args->nout / 3;
+    const double *opts = args->attr->f;
+    double count = *(const float *)args->in[LISTS * n + 1].data;
+    SPMD_CHECK(count >= 1, SPMD_EINVAL, "adamw: count is %g: expected the step's number, from 1", count);
+    const factors f = {
+        .b1 = (float)opts[0],
+        .b2 = (float)opts[1],
+        .rest1 = (float)(1 - opts[0]),
+        .rest2 = (float)(1 - opts[1]),
+        .unbias1 = (float)(1 / (1 - pow(opts[0], count))),
+        .unbias2 = (float)(1 / (1 - pow(opts[1], count))),
+        .epsilon = (float)opts[2],
+        .decay = (float)opts[3],
+        .rate = *(const float *)args->in[LISTS * n].data,
+    };
+    for (int i = 0; i < n; i++)
+        adamw_loop(&f, args->in[PARAM * n + i].data, args->in[GRAD * n + i].data, args->in[MU * n + i].data,
+                   args->in[NU * n + i].data, args->out[i].data, args->out[n + i].data, args->out[2 * n + i].data,
+                   spmd_view_count(&args->in[i]));
+    return SPMD_OK;
+}
+
+static void adamw_cost(const spmd_call *call, spmd_cost *cost)
+{
+    double elements = 0;
+    for (int i = 0; i < call->nout / 3; i++)
+        elements += (double)spmd_count(&call->in[i]);
+    cost->flops = 15 * elements;
+    cost->bytes = 7 * sizeof(float) * elements;
+}
+
+static const spmd_op adamw_op = {
+    .name = "adamw",
+    .shape = adamw_shape,
+    .host = adamw_host,
+    .cost = adamw_cost,
+};
+
+spmd_status spmd_adamw(spmd_ctx *ctx, const spmd_adamw_opts *opts, int n, const spmd_tensor *params,
+                       const spmd_tensor *grads, const spmd_tensor *mu, const spmd_tensor *nu, const spmd_tensor *rate,
+                       const spmd_tensor *count, spmd_tensor *new_params, spmd_tensor *new_mu, spmd_tensor *new_nu)
+{
+    SPMD_CHECK(n >= 0, SPMD_EINVAL, "adamw: n is %d: expected 0 or more parameters", n);
+    SPMD_CHECK(opts->b1 >= 0 && opts->b1 < 1 && opts->b2 >= 0 && opts->b2 < 1, SPMD_EINVAL,
+               "adamw: b1 is %g, b2 is %g: expected values in [0, 1), as 0.9 and 0.999", opts->b1, opts->b2);
+    const spmd_attr attr = {.f = {opts->b1, opts->b2, opts->epsilon, opts->weight_decay}};
+    const spmd_tensor *lists[LISTS] = {params, grads, mu, nu};
+    spmd_tensor *const outs[3] = {new_params, new_mu, new_nu};
+    size_t list = (size_t)n * sizeof(spmd_tensor);
+    spmd_tensor *in = spmd__scratch(ctx, (LISTS + 3) * list + 2 * sizeof *in), *out = in + LISTS * n + 2;
+    SPMD_CHECK(in, SPMD_ENOMEM, "adamw: no memory for a list of %d parameters: %s", n, spmd_last_error());
+    for (int k = 0; k < LISTS && n > 0; k++)
+        memcpy(in + k * n, lists[k], list);
+    in[LISTS * n] = *rate;
+    in[LISTS * n + 1] = *count;
+    SPMD_TRY(spmd__emit(ctx, &adamw_op, &attr, in, LISTS * n + 2, out, 3 * n));
+    for (int k = 0; k < 3 && n > 0; k++)
+        memcpy(outs[k], out + k * n, list);
+    return SPMD_OK;
+}

@@ -1,0 +1,118 @@
+/* softmax_cross_entropy: -log softmax(logits)[label] without the probabilities ever being stored. What the backward
+ * pass needs of them is one number a row, the log of the sum of exponentials, kept as a second output. */
+#include "kernels/kernels.h"
+#include "kernels/row_math.h"
+#include "kernels/workspace.h"
+#include <math.h>
+#include <string.h>
+
+enum { LOGITS, LABELS, LOG_SUM, CT };
+
+static spmd_status xent_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    (void)ctx;
+    const spmd_tensor *logits = &call->in[LOGITS], *labels = &call->in[LABELS];
+    char lt[96], bt[96];
+    spmd__shape_text(logits, lt);
+    spmd__shape_text(labels, bt);
+    SPMD_CHECK(logits->dtype == SPMD_F32, SPMD_EDTYPE,
+               "softmax_cross_entropy: logits are %s: expected f32; cast to f32 (spmd_cast), 16 bits are too few for a "
+               "loss",
+               lt);
+    SPMD_CHECK(labels->dtype == SPMD_I32, SPMD_EDTYPE, "softmax_cross_entropy: labels are %s: expected i32", bt);
+    spmd_tensor *loss = &call->out[0];
+    SPMD_CHECK(logits->rank >= 1, SPMD_ESHAPE, "softmax_cross_entropy: logits are %s: expected [.., n]", lt);
+    spmd__same_shape(loss, logits);
+    loss->rank--;
+    SPMD_CHECK(spmd__shape_equal(loss, labels), SPMD_ESHAPE,
+               "softmax_cross_entropy: logits are %s, labels are %s: expected logits [.., n] and labels [..]", lt, bt);
+    spmd__same_shape(&call->out[1], loss);
+    return SPMD_OK;
+}
+
+static spmd_status xent_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    const spmd_view *logits = &args->in[LOGITS];
+    const float *x = logits->data;
+    const int32_t *label = args->in[LABELS].data;
+    float *loss = args->out[0].data, *log_sum = args->out[1].data;
+    int64_t n = logits->shape[logits->rank - 1], rows = spmd_view_count(&args->out[0]);
+    float *row = spmd__workspace(ctx, SPMD__SPACE_KERNEL, (size_t)n * sizeof *row);
+    SPMD_CHECK(row, SPMD_ENOMEM, "softmax_cross_entropy: no memory for a row of %lld: %s", (long long)n,
+               spmd_last_error());
+    for (int64_t r = 0; r < rows; r++, x += n) {
+        SPMD_CHECK(label[r] >= 0 && label[r] < n, SPMD_EINVAL,
+                   "softmax_cross_entropy: label %d of row %lld is outside 0..%lld (%lld classes)", (int)label[r],
+                   (long long)r, (long long)n - 1, (long long)n);
+        float max = spmd__row_max(x, n);
+        memcpy(row, x, (size_t)n * sizeof *row);
+        spmd__row_exp(row, max, n);
+        float log_of_sum = logf(spmd__row_sum(row, n));
+        log_sum[r] = max + log_of_sum;
+        loss[r] = max - x[label[r]] + log_of_sum; /* not log_sum - x: large logits would swallow the logarithm */
+    }
+    return SPMD_OK;
+}
+
+static spmd_status xent_grad_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    (void)ctx;
+    spmd__same_shape(&call->out[0], &call->in[LOGITS]);
+    return SPMD_OK;
+}
+
+/* (softmax - onehot) ct */
+static spmd_status xent_grad_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    (void)ctx;
+    const spmd_view *logits = &args->in[LOGITS];
+    const int32_t *label = args->in[LABELS].data;
+    const float *log_sum = args->in[LOG_SUM].data, *ct = args->in[CT].data, *x = logits->data;
+    float *dx = args->out[0].data;
+    int64_t n = logits->shape[logits->rank - 1], rows = spmd_view_count(&args->in[LABELS]);
+    for (int64_t r = 0; r < rows; r++, x += n, dx += n) {
+        memcpy(dx, x, (size_t)n * sizeof *dx);
+        spmd__row_exp(dx, log_sum[r], n);
+        dx[label[r]] -= 1.0f;
+        spmd__row_scale(dx, ct[r], n);
+    }
+    return SPMD_OK;
+}
+
+static void xent_cost(const spmd_call *call, spmd_cost *cost)
+{
+    cost->flops = 24.0 * (double)spmd_count(&call->in[LOGITS]); /* an exp is 20 */
+    cost->bytes = 4.0 * (double)spmd_count(&call->in[LOGITS]);
+}
+
+static const spmd_op xent_grad_op = {
+    .name = "softmax_cross_entropy_grad",
+    .shape = xent_grad_shape,
+    .host = xent_grad_host,
+    .linear = 1 << CT,
+};
+
+static spmd_status xent_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
+                             spmd_tensor *gin)
+{
+    const spmd_tensor in[] = {call->in[LOGITS], call->in[LABELS], call->out[1], ct[0]};
+    return need[0] ? spmd__emit(ctx, &xent_grad_op, NULL, in, 4, &gin[0], 1) : SPMD_OK;
+}
+
+static const spmd_op xent_op = {
+    .name = "softmax_cross_entropy",
+    .shape = xent_shape,
+    .grad = xent_grad,
+    .host = xent_host,
+    .cost = xent_cost,
+};
+
+spmd_status spmd_softmax_cross_entropy(spmd_ctx *ctx, const spmd_tensor *logits, const spmd_tensor *labels,
+                                       spmd_tensor *out)
+{
+    const spmd_tensor in[] = {*logits, *labels};
+    spmd_tensor outs[2]; /* loss, log of the sum */
+    SPMD_TRY(spmd__emit(ctx, &xent_op, NULL, in, 2, outs, 2));
+    *out = outs[0];
+    return SPMD_OK;
+}
