@@ -152,6 +152,21 @@ START_TEST(download_takes_up_a_part)
 }
 END_TEST
 
+/* The mirrors are not to blame for what an earlier run left: this counts as no network, not as wrong data. */
+START_TEST(download_of_a_bad_part_and_then_nothing)
+{
+    uint8_t junk[1000] = {0};
+    file_write(part, junk, sizeof junk);
+    server s = {body, SIZE, true, (answer[]){WHOLE, MISSING}, 2, .listener = -1};
+    server_start(&s);
+    bool network = false;
+    ck_spmd_fails(get((const char *[]){s.url, NULL}, &network), SPMD_EIO, "404");
+    server_stop(&s);
+    ck_assert(network);
+    ck_assert(!exists(path) && !exists(part));
+}
+END_TEST
+
 static bool stop_half_way(void *user, const char *file, int64_t done, int64_t total)
 {
     (void)file;
@@ -241,6 +256,7 @@ static Suite *suite(void)
     tcase_add_test(tc, download_asks_the_next_mirror);
     tcase_add_test(tc, download_without_a_network);
     tcase_add_loop_test(tc, download_takes_up_a_part, 0, 5);
+    tcase_add_test(tc, download_of_a_bad_part_and_then_nothing);
     tcase_add_test(tc, download_stops_when_told_and_continues);
     tcase_add_test(tc, download_on_a_full_disk);
     tcase_add_test(tc, download_by_several_at_once_is_one);
