@@ -15,8 +15,8 @@ static spmd_status cast_shape(spmd_ctx *ctx, spmd_call *call)
                (long long)dtype, SPMD_DTYPE_COUNT - 1);
     spmd__same_shape(out, x);
     out->dtype = (spmd_dtype)dtype;
-    SPMD_CHECK(!x->partial || (spmd_dtype_is_float(x->dtype) && spmd_dtype_is_float(out->dtype)), SPMD_EREPLICATION,
-               "cast: %s is partial and rounding its parts to %s is not rounding their sum; psum it first",
+    SPMD_CHECK(!x->partial || (spmd_dtype_is_float(x->dtype) && spmd_dtype_is_float(out->dtype)), SPMD_EINVAL,
+               "cast: %s is partial and rounding its parts to %s is not rounding their sum: spmd_psum it first",
                spmd__shape_text(x, text), spmd_dtype_name(out->dtype));
     return SPMD_OK;
 }
