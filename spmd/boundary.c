@@ -239,7 +239,7 @@ static spmd_status agree(spmd_ctx *ctx, spmd_tensor *out)
         create |= job->out[k]->rank < 0;
         claims |= spmd__mask_size(mesh, ~(unsigned)out[k].vary) > 1;
     }
-    ctx->stats.streams_differ = differ;
+    ctx->device->stats.streams_differ = differ;
     if (differ && claims && ctx->id == 0)
         spmd__log(mesh, "streams differ",
                   "the shards issued different ops: outputs that claim replication are compared byte by byte");
@@ -249,12 +249,10 @@ static spmd_status agree(spmd_ctx *ctx, spmd_tensor *out)
     return spmd__meet(ctx, &group, &signature, NULL, NULL);
 }
 
-spmd_status spmd__run_shard(spmd_ctx *ctx)
+static void begin(spmd_ctx *ctx)
 {
-    spmd_mesh *mesh = ctx->mesh;
-    const spmd_job *job = &mesh->job;
-    spmd__arena_reset(&ctx->device->arena);
-    ctx->launch = mesh->launches;
+    spmd__arena_reset(ctx->arena);
+    ctx->launch = ctx->mesh->launches;
     ctx->next_id = 0;
     ctx->stream_hash = 0;
     ctx->tape = NULL;
@@ -264,11 +262,36 @@ spmd_status spmd__run_shard(spmd_ctx *ctx)
     ctx->transposing = false;
     atomic_store(&ctx->ops, 0);
     atomic_store(&ctx->last_op, NULL);
-    ctx->stats = (spmd_stats){0};
-    spmd_tensor *in = make_inputs(ctx), *out = in + job->nin;
+    ctx->device->stats = (spmd_stats){0};
+    if (ctx->mesh->backend->begin)
+        ctx->mesh->backend->begin(ctx);
+}
+
+/* The user's function and its stream, both done. */
+static spmd_status call(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
+{
+    const spmd_job *job = &ctx->mesh->job;
+    spmd_status status = job->fn(ctx, in, out, job->user);
+    if (status == SPMD_OK)
+        return spmd__sync(ctx);
+    char text[SPMD_ERROR_SIZE];
+    snprintf(text, sizeof text, "%s", spmd_last_error());
+    spmd__poison(ctx->mesh, status, text); /* before the wait: the stream may be in a meeting */
+    spmd__sync(ctx);
+    spmd__error_copy(text);
+    return status;
+}
+
+spmd_status spmd__run_shard(spmd_ctx *ctx)
+{
+    spmd_mesh *mesh = ctx->mesh;
+    const spmd_job *job = &mesh->job;
+    begin(ctx);
+    spmd_tensor *in = make_inputs(ctx);
     if (!in)
         return SPMD_ENOMEM;
-    SPMD_TRY(job->fn(ctx, in, out, job->user));
+    spmd_tensor *out = in + job->nin;
+    SPMD_TRY(call(ctx, in, out));
     for (int k = 0; k < job->nout; k++) {
         SPMD_TRY(check_output(ctx, k, &out[k]));
         SPMD_TRY(stage(ctx, &out[k], job->out[k]->block[ctx->id]));

@@ -31,7 +31,8 @@ void spmd__arena_free(spmd_arena *arena);
 
 struct spmd_ctx {
     spmd_mesh *mesh;
-    struct spmd_device *device;
+    spmd_device *device;
+    spmd_arena *arena; /* of the thread that uses this context */
     int id, coord[SPMD_MAX_AXES];
     pthread_t thread;
     uint32_t launch, next_id;
@@ -43,8 +44,6 @@ struct spmd_ctx {
     int ntape, tape_capacity, depth; /* depth: value_and_grad calls whose loss function runs */
     unsigned loss_axes;              /* A of semantics: axes on which the loss being differentiated varies */
     bool transposing;                /* collectives issued now are implied by transposition */
-    uint32_t meetings[1 << SPMD_MAX_AXES];
-    spmd_stats stats;
 };
 
 typedef struct spmd_slot {
@@ -54,15 +53,19 @@ typedef struct spmd_slot {
     struct spmd_slot *next;
 } spmd_slot;
 
-typedef struct spmd_device {
+struct spmd_device {
     spmd_mesh *mesh;
     int id;
     pthread_t thread;
     spmd_arena arena;
     spmd_slot *slots;
-    char place[64]; /* "cores 0" or "not pinned" */
+    uint32_t meetings[1 << SPMD_MAX_AXES]; /* sequence of the last meeting, by mask of axes */
+    spmd_stats stats;
+    void *stream;       /* the backend's */
+    spmd_status opened; /* of backend->open */
+    char place[64];     /* "cores 0" or "any core" */
     spmd_ctx ctx;
-} spmd_device;
+};
 
 struct spmd_mesh {
     int naxes, size[SPMD_MAX_AXES], ndevices;
@@ -72,6 +75,7 @@ struct spmd_mesh {
     int cores;      /* in the affinity mask at creation */
     int timeout_ms; /* 0: no bound */
     bool pin;
+    uint64_t seed; /* host-strict: of its delays */
     spmd_alloc_hook_fn *alloc_hook;
     void *alloc_user;
 
@@ -106,6 +110,7 @@ struct spmd_mesh {
 };
 
 void *spmd__device_main(void *device);            /* launch.c: a device thread's life */
+void spmd__enter_shard(spmd_ctx *ctx);            /* messages of this thread name the shard from now on */
 spmd_status spmd__run_shard(spmd_ctx *ctx);       /* boundary.c: inputs, function, outputs */
 spmd_status spmd__job_check(const spmd_job *job); /* boundary.c: before any thread starts */
 void spmd__mesh_release(spmd_mesh *mesh);         /* drops one reference */

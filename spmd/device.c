@@ -1,6 +1,6 @@
 /* What a context offers to ops: memory, the device's keepsakes, counting. */
 #include "spmd/ctx.h"
-#include <stdlib.h>
+#include <string.h>
 
 const spmd_mesh *spmd_ctx_mesh(const spmd_ctx *ctx)
 {
@@ -30,7 +30,15 @@ const char *spmd__site(const spmd_ctx *ctx)
 
 void *spmd__scratch(spmd_ctx *ctx, size_t bytes)
 {
-    return spmd__arena_get(&ctx->device->arena, bytes);
+    void *memory = spmd__arena_get(ctx->arena, bytes);
+    if (memory && ctx->mesh->backend->hostile)
+        memset(memory, 0xFF, bytes);
+    return memory;
+}
+
+spmd_status spmd__sync(spmd_ctx *ctx)
+{
+    return ctx->mesh->backend->sync ? ctx->mesh->backend->sync(ctx) : SPMD_OK;
 }
 
 int spmd__device_threads(const spmd_ctx *ctx)
@@ -58,7 +66,7 @@ void *spmd__device_slot(spmd_ctx *ctx, const void *key, void *(*create)(spmd_ctx
 
 void spmd__count_collective(spmd_ctx *ctx, unsigned mask, int64_t bytes)
 {
-    spmd_stats *s = &ctx->stats;
+    spmd_stats *s = &ctx->device->stats;
     s->collectives++;
     s->bytes += bytes;
     s->collectives_by_axes[mask]++;

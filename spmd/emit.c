@@ -107,9 +107,16 @@ static spmd_status run(spmd_ctx *ctx, const spmd_call *call)
         spmd__view_of(&call->in[k], &views[k]);
     for (int k = 0; k < call->nout; k++)
         spmd__view_of(&call->out[k], &views[call->nin + k]);
-    spmd_kernel_args args = {
-        .attr = &call->attr, .nin = call->nin, .nout = call->nout, .in = views, .out = views + call->nin};
-    return ctx->mesh->backend->run(ctx, call->op, &args);
+    struct {
+        spmd_kernel_args args;
+        spmd_attr attr;
+    } *kernel = spmd__scratch(ctx, sizeof *kernel); /* outlives this call: a stream may run the kernel later */
+    if (!kernel)
+        return SPMD_ENOMEM;
+    kernel->attr = call->attr;
+    kernel->args = (spmd_kernel_args){
+        .attr = &kernel->attr, .nin = call->nin, .nout = call->nout, .in = views, .out = views + call->nin};
+    return ctx->mesh->backend->run(ctx, call->op, &kernel->args);
 }
 
 spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
@@ -140,6 +147,8 @@ spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, 
         call.out[k].memory = op->view && k == 0 ? in[0].memory : spmd__scratch(ctx, bytes);
         if (!call.out[k].memory)
             return SPMD_ENOMEM;
+        if (call.out[k].dtype == SPMD_BOOL && ctx->mesh->backend->hostile && !(op->view && k == 0))
+            memset(call.out[k].memory, 0, bytes); /* 0xFF is no bool */
     }
     atomic_store_explicit(&ctx->last_op, op->name, memory_order_release);
     atomic_fetch_add_explicit(&ctx->ops, 1, memory_order_relaxed);

@@ -43,11 +43,16 @@ static void describe(const spmd_ctx *ctx, char *text, size_t size)
         snprintf(text + used, size - used, ")");
 }
 
-static void run(spmd_device *device)
+void spmd__enter_shard(spmd_ctx *ctx)
 {
     char where[96];
-    describe(&device->ctx, where, sizeof where);
+    describe(ctx, where, sizeof where);
     spmd__error_set_where(where);
+}
+
+static void run(spmd_device *device)
+{
+    spmd__enter_shard(&device->ctx);
     device->ctx.thread = pthread_self();
     spmd_status status = spmd__run_shard(&device->ctx);
     if (status != SPMD_OK)
@@ -59,7 +64,11 @@ void *spmd__device_main(void *argument)
 {
     spmd_device *device = argument;
     spmd_mesh *mesh = device->mesh;
+    const spmd_backend *backend = mesh->backend;
     spmd__pin_thread(device);
+    device->opened = backend->open ? backend->open(device) : SPMD_OK;
+    if (device->opened != SPMD_OK)
+        spmd__poison(mesh, device->opened, spmd_last_error());
     for (uint32_t seen = 0;; seen++) {
         if (atomic_fetch_sub(&mesh->running, 1) == 1)
             spmd__futex_wake_all(&mesh->running);
@@ -69,6 +78,8 @@ void *spmd__device_main(void *argument)
             break;
         run(device);
     }
+    if (backend->close)
+        backend->close(device);
     spmd__mesh_release(mesh);
     return NULL;
 }
@@ -166,7 +177,7 @@ static void collect_stats(const spmd_mesh *mesh, spmd_stats *stats)
 {
     if (!stats)
         return;
-    *stats = mesh->devices[0].ctx.stats;
+    *stats = mesh->devices[0].stats;
     stats->ops = atomic_load(&mesh->devices[0].ctx.ops);
     stats->warnings = atomic_load(&mesh->warnings);
     for (int d = 0; d < mesh->ndevices; d++)
@@ -184,6 +195,8 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
         atomic_store(&mesh->fate, SPMD_FATE_OPEN);
         atomic_store(&mesh->warnings, 0);
         mesh->launches++;
+        if (mesh->backend->hostile)
+            spmd__log(mesh, "seed", "host-strict: SPMD_SEED=%llu", (unsigned long long)mesh->seed);
         atomic_store(&mesh->running, (uint32_t)mesh->ndevices);
         atomic_fetch_add(&mesh->epoch, 1);
         spmd__futex_wake_all(&mesh->epoch);

@@ -51,15 +51,21 @@ static spmd_status parse(spmd_mesh *mesh, const char *axes, const char *backend)
     mesh->ndevices = 1;
     for (const char *p = axes; *p;)
         SPMD_TRY(parse_axis(mesh, &p, axes));
-    SPMD_CHECK(!backend || !strcmp(backend, "host"), SPMD_EUNSUPPORTED,
-               "backend '%s' is not in this build: expected \"host\"", backend);
-    mesh->backend = &spmd__backend_host;
+#define ENTRY(variable) &variable,
+    static const spmd_backend *const backends[] = {SPMD_BACKEND_LIST(ENTRY)};
+#undef ENTRY
+    for (size_t k = 0; k < sizeof backends / sizeof *backends; k++)
+        if (!strcmp(backends[k]->name, backend ? backend : "host"))
+            mesh->backend = backends[k];
+    SPMD_CHECK(mesh->backend, SPMD_EUNSUPPORTED,
+               "backend '%s' is not in this build: expected \"host\" or \"host-strict\"", backend);
     return SPMD_OK;
 }
 
 static spmd_status read_environment(spmd_mesh *mesh)
 {
-    const char *pin = getenv("SPMD_PIN"), *timeout = getenv("SPMD_TIMEOUT_MS");
+    const char *pin = getenv("SPMD_PIN"), *timeout = getenv("SPMD_TIMEOUT_MS"), *seed = getenv("SPMD_SEED");
+    mesh->seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)spmd__now_ms();
     mesh->pin = !(pin && !strcmp(pin, "0"));
     mesh->timeout_ms = 300000;
     if (timeout) {
@@ -136,6 +142,13 @@ static spmd_status start_threads(spmd_mesh *mesh)
     }
     for (uint32_t n; (n = atomic_load(&mesh->running)) != 0;) /* a mesh is ready when its threads know their places */
         spmd__futex_wait(&mesh->running, n, -1);
+    for (int d = 0; d < mesh->ndevices; d++)
+        if (mesh->devices[d].opened != SPMD_OK) {
+            spmd_status status = mesh->devices[d].opened;
+            stop_threads(mesh, mesh->ndevices);
+            spmd__error_copy(mesh->failure_text);
+            return status;
+        }
     return SPMD_OK;
 }
 
@@ -157,6 +170,7 @@ static spmd_status build(spmd_mesh *mesh, const char *axes, const char *backend)
         *device = (spmd_device){.mesh = mesh, .id = d, .arena.mesh = mesh, .place = "any core"};
         device->ctx.mesh = mesh;
         device->ctx.device = device;
+        device->ctx.arena = &device->arena;
         device->ctx.id = d;
         coordinates(mesh, d, device->ctx.coord);
     }
@@ -272,10 +286,11 @@ static bool already_said(spmd_mesh *mesh, const char *once)
 static void log_line(spmd_mesh *mesh, const char *once, const char *format, va_list args)
 {
     char line[SPMD_ERROR_SIZE];
-    vsnprintf(line, sizeof line, format, args);
     pthread_mutex_lock(&mesh->log_lock);
-    if (!(once && already_said(mesh, once)) && mesh->log)
+    if (!(once && already_said(mesh, once)) && mesh->log) {
+        vsnprintf(line, sizeof line, format, args);
         mesh->log(mesh->log_user, line);
+    }
     pthread_mutex_unlock(&mesh->log_lock);
 }
 

@@ -35,6 +35,7 @@ spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_view *out)
     SPMD_CHECK(tensor && out, SPMD_EINVAL, "spmd_local: tensor and out must not be NULL");
     SPMD_CHECK(tensor->id && tensor->launch == ctx->launch, SPMD_ESTALE,
                "spmd_local: the tensor was not made in this launch; tensors die when the shard function returns");
+    SPMD_TRY(spmd__sync(ctx));
     spmd__view_of(tensor, out);
     return SPMD_OK;
 }

@@ -80,7 +80,7 @@ void spmd__meetings_reset(spmd_mesh *mesh)
     memset(m->table, 0, n * sizeof(blocked));
     atomic_store(&m->nblocked, 0);
     for (size_t d = 0; d < n; d++)
-        memset(mesh->devices[d].ctx.meetings, 0, sizeof mesh->devices[d].ctx.meetings);
+        memset(mesh->devices[d].meetings, 0, sizeof mesh->devices[d].meetings);
 }
 
 void spmd__meetings_wake(spmd_mesh *mesh)
@@ -283,8 +283,8 @@ static slot *publish(spmd_ctx *ctx, unsigned mask, const spmd_signature *signatu
                      uint32_t *sequence)
 {
     spmd_mesh *mesh = ctx->mesh;
-    uint32_t before = ctx->meetings[mask], q = before + 1 ? before + 1 : 1; /* 0 means "running" in the table */
-    ctx->meetings[mask] = *sequence = q;
+    uint32_t before = ctx->device->meetings[mask], q = before + 1 ? before + 1 : 1; /* 0 means "running" in the table */
+    ctx->device->meetings[mask] = *sequence = q;
     slot *mine = line(mesh, mask, q, ctx->id), *last = line(mesh, mask, before, ctx->id);
     mine->check = signature != NULL;
     mine->signature = signature ? *signature : last->signature; /* the second meeting of the same call */
