@@ -111,7 +111,7 @@ START_TEST(gradient_check_tells_right_from_wrong)
 {
     static const struct {
         double slope, at_least, at_most;
-    } rows[] = {{3, 0, 1e-3}, {3.3, 0.05, 0.2}, {-3, 1, 3}, {0, 0.5, 2}};
+    } rows[] = {{3, 0, 1e-3}, {3.3, 0.05, 0.2}, {-3, 1, 3}, {0, 0.9, 1.1}};
     double slope = rows[_i].slope;
     spmd_custom_op op = {.name = "cube", .shape = cube_shape, .host = cube_host, .grad = cube_grad, .user = &slope};
     value x = value_random(SPMD_F32, NULL, VALUE_SHAPE(5, 4), 3, 3);
