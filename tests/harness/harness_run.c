@@ -17,6 +17,10 @@ const char *harness_log(void)
 static void capture(void *user, const char *line)
 {
     (void)user;
+    if (!strncmp(line, "host-strict:", 12)) { /* the seed: shown, but no part of what a test expects */
+        fprintf(stderr, "%s\n", line);
+        return;
+    }
     int n = snprintf(captured.text + captured.used, sizeof captured.text - captured.used, "%s\n", line);
     if (n > 0 && captured.used + (size_t)n < sizeof captured.text)
         captured.used += (size_t)n;
