@@ -17,7 +17,7 @@ static const struct {
     [SPMD_EREPLICATION] = {NULL, "data=1", axis_index, SPMD_F32},
     [SPMD_EGRAD] = {NULL, "data=1", grad_of_pmax, SPMD_F32},
     [SPMD_ESTALE] = {NULL, "data=1", nothing, SPMD_F32},
-    [SPMD_EMISMATCH] = {NULL, "data=2", only_shard_0_sums, SPMD_F32},
+    [SPMD_EMISMATCH] = {.call = mismatch},
     [SPMD_EABORTED] = {.call = aborted},
     [SPMD_ETIMEOUT] = {.call = times_out},
     [SPMD_EBUSY] = {.call = destroyed_while_running},
