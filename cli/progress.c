@@ -64,7 +64,7 @@ bool cli_report_line(cli_report *report, json *line, bool to_script)
 static void show_bar(const cli_report *report, const spmd_metrics *m, const char *rate)
 {
     int done = (int)(BAR * m->step / report->steps);
-    fprintf(report->people, "\r[%.*s%.*s] %lld/%lld  loss %.4f  accuracy %.3f  grad %.3f  %s examples/s ", done,
+    fprintf(report->people, "\r\033[K[%.*s%.*s] %lld/%lld  loss %.4f  accuracy %.3f  grad %.3f  %s examples/s ", done,
             "########################", BAR - done, "........................", (long long)m->step,
             (long long)report->steps, m->loss, m->accuracy, m->grad_norm, rate);
     if (m->step == report->steps)

@@ -3,7 +3,7 @@
 #include "models/train.h"
 #include "tests/harness/harness.h"
 
-enum { STEPS = 50, BATCH = 64, TRAIN = 640, TEST = 203 };
+enum { STEPS = 50, BATCH = 32, TRAIN = 640, TEST = 203 };
 
 static spmd_dataset data; /* one process a test: made by the fixture, read by the test */
 
