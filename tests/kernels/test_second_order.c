@@ -39,8 +39,11 @@ static spmd_status div_body(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *o
 }
 static spmd_status relu_body(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
 {
-    SPMD_TRY(spmd_square(ctx, &in[0], out));
-    return spmd_relu(ctx, out, out);
+    spmd_tensor one; /* some of in[0] lie above it, some below */
+    SPMD_TRY(spmd_full(ctx, 1, SPMD_F32, SPMD_SCALAR, &one));
+    SPMD_TRY(spmd_sub(ctx, &in[0], &one, out));
+    SPMD_TRY(spmd_relu(ctx, out, out));
+    return spmd_square(ctx, out, out); /* makes relu's cotangent depend on x */
 }
 static spmd_status maximum_body(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
 {
