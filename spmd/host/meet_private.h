@@ -4,6 +4,8 @@
 
 #include "spmd/host/meet.h"
 
+struct spmd_meetings;
+
 spmd_status spmd__meetings_create(spmd_mesh *mesh);
 void spmd__meetings_free(struct spmd_meetings *meetings);
 /* Forgets half-finished meetings of a failed launch; no device thread may be running. */
