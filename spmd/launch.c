@@ -214,7 +214,7 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
     collect_stats(mesh, job->stats);
     if (status != SPMD_OK)
         destroy_outputs(mesh, job);
-    else
+    else if (job->nout)
         memcpy(job->out, mesh->job.out, (size_t)job->nout * sizeof *job->out);
     return status;
 }
