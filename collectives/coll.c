@@ -1,29 +1,5 @@
 /* What the collectives share: the two meetings around every transfer, and small helpers for states and shapes. */
 #include "collectives/coll.h"
-#include <string.h>
-
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-    for (const char *p = data; bytes; p += sizeof(uint64_t), bytes -= sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, p, sizeof word);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u; /* odd: no bit is lost; the shift brings high bits down again */
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
-
-static uint64_t hash_call(const spmd_kernel_args *args)
-{
-    _Static_assert(sizeof(spmd_attr) % sizeof(uint64_t) == 0, "attributes are hashed by words");
-    uint64_t hash = mix((uint64_t)args->nin, args->attr, sizeof *args->attr);
-    for (int k = 0; k < args->nin; k++) {
-        uint64_t type = (uint64_t)args->in[k].dtype << 8 | (uint64_t)args->in[k].rank;
-        hash = mix(hash, &type, sizeof type);
-        hash = mix(hash, args->in[k].shape, (size_t)args->in[k].rank * sizeof(int64_t));
-    }
-    return hash;
-}
 
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, spmd_group *group,
                             const void *post, const void **posts)
@@ -36,7 +12,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     for (int k = 0; k < args->nin; k++)
         bytes += spmd_view_count(&args->in[k]) * (int64_t)spmd_dtype_size(args->in[k].dtype);
     spmd__count_collective(ctx, group->mask, bytes);
-    spmd_signature signature = {op, args->in[0].dtype, spmd_view_count(&args->in[0]), hash_call(args)};
+    spmd_signature signature = {op, args->in[0].dtype, spmd_view_count(&args->in[0]), args->hash};
     SPMD_TRY(spmd__meet(ctx, group, &signature, post, posts));
     return SPMD_OK;
 }

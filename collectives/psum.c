@@ -7,6 +7,7 @@ static const spmd_op psum = {
     .shape = spmd__reduction_shape,
     .grad = spmd__reduction_grad,
     .host = spmd__reduction_host,
+    .in_place = true,
     .collective = true,
 };
 

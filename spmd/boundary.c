@@ -82,6 +82,9 @@ static spmd_tensor *make_inputs(spmd_ctx *ctx)
         in[k].vary = (uint8_t)spmd__layout_mask(&array->layout);
         in[k].id = ++ctx->next_id;
         in[k].launch = ctx->launch;
+        in[k].slot = spmd__new_slot(ctx);
+        if (!in[k].slot)
+            return NULL;
     }
     return in;
 }
@@ -92,6 +95,7 @@ static spmd_status check_output(spmd_ctx *ctx, int k, const spmd_tensor *t)
     char type[256], spec[256], axes[128], named_text[128];
     spmd_layout layout;
     SPMD_CHECK(t->id && t->launch == ctx->launch, SPMD_ESTALE, "output %d was not set by the shard function", k);
+    SPMD_TRY(spmd__check_alive(ctx, "output", k, t));
     spmd_spec_format(&mesh->job.out_specs[k], spec, sizeof spec);
     spmd_tensor_format(ctx, t, type, sizeof type);
     spmd_status status = spmd__layout(&mesh->job.out_specs[k], mesh, t->rank, &layout);
@@ -240,7 +244,7 @@ static spmd_status agree(spmd_ctx *ctx, spmd_tensor *out)
         claims |= spmd__mask_size(mesh, ~(unsigned)out[k].vary) > 1;
     }
     ctx->device->stats.streams_differ = differ;
-    if (differ && claims && ctx->id == 0)
+    if (differ && claims)
         spmd__log(mesh, "streams differ",
                   "the shards issued different ops: outputs that claim replication are compared byte by byte");
     if (!create && !differ && !job->verify_replication)
@@ -255,6 +259,8 @@ static void begin(spmd_ctx *ctx)
     ctx->launch = ctx->mesh->launches;
     ctx->next_id = 0;
     ctx->stream_hash = 0;
+    ctx->valid_from = NULL;
+    ctx->nslots = ctx->slot_capacity = 0;
     ctx->tape = NULL;
     ctx->ntape = ctx->tape_capacity = ctx->depth = 0;
     ctx->loss_axes = 0;

@@ -25,6 +25,12 @@ typedef struct spmd_arena {
 } spmd_arena;
 
 void *spmd__arena_get(spmd_arena *arena, size_t bytes); /* 64-byte aligned; NULL with the error text set */
+typedef struct spmd_mark {
+    spmd_chunk *chunk;
+    size_t used, total;
+} spmd_mark;
+spmd_mark spmd__arena_mark(const spmd_arena *arena);
+void spmd__arena_release(spmd_arena *arena, spmd_mark mark); /* what was taken since then is free again */
 bool spmd__arena_holds(const spmd_arena *arena, const void *memory);
 void spmd__arena_reset(spmd_arena *arena);
 void spmd__arena_free(spmd_arena *arena);
@@ -36,10 +42,11 @@ struct spmd_ctx {
     int id, coord[SPMD_MAX_AXES];
     pthread_t thread;
     uint32_t launch, next_id;
-    const char *site;              /* where the user's present call stands */
-    _Atomic(const char *) last_op; /* for other threads' reports */
-    _Atomic int64_t ops;           /* progress, likewise */
-    uint64_t stream_hash;          /* of every op's name, attributes and shapes */
+    const char *site;                            /* where the user's present call stands */
+    _Atomic(const char *) last_op;               /* for other threads' reports */
+    _Atomic int64_t ops;                         /* progress, likewise */
+    uint64_t stream_hash;                        /* of every op's name, attributes and shapes */
+    uint32_t *valid_from, nslots, slot_capacity; /* by memory slot: older values of it are stale (spmd_donate) */
     spmd_call *tape;
     int ntape, tape_capacity, depth; /* depth: value_and_grad calls whose loss function runs */
     unsigned loss_axes;              /* A of semantics: axes on which the loss being differentiated varies */
@@ -119,6 +126,9 @@ void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text);
 /* True if the launch is committed: this shard says that all have succeeded, or another one has said so before. */
 bool spmd__commit(spmd_mesh *mesh, bool all_succeeded);
 
+/* ESTALE unless the tensor is a value of this launch whose memory still holds it. */
+spmd_status spmd__check_alive(const spmd_ctx *ctx, const char *who, int k, const spmd_tensor *tensor);
+uint32_t spmd__new_slot(spmd_ctx *ctx); /* 0: out of memory */
 void spmd__view_of(const spmd_tensor *tensor, spmd_view *view);
 
 /* An array's block on a device. */

@@ -1,5 +1,6 @@
 /* The one function through which every op goes: check, state, shape, hash, memory, tape, kernel. */
 #include "spmd/ctx.h"
+#include <stddef.h>
 #include <string.h>
 
 static uint64_t mix(uint64_t hash, uint64_t word)
@@ -19,17 +20,17 @@ static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n)
     return hash;
 }
 
-/* The op stream: names, attributes and shapes, no addresses. Equal on all shards, or replication cannot be inferred. */
-static uint64_t stream_hash(uint64_t hash, const spmd_call *call)
+/* Name, attributes and shapes, no addresses. */
+static uint64_t call_hash(const spmd_call *call)
 {
-    spmd_attr attr = call->attr;
-    const char *name = attr.definition ? ((const spmd_custom_op *)attr.definition)->name : call->op->name;
-    attr.definition = NULL;
-    hash = mix_bytes(hash, name, strlen(name));
-    hash = mix_bytes(hash, &attr, sizeof attr);
+    const spmd_custom_op *custom = call->attr.definition;
+    const char *name = custom ? custom->name : call->op->name;
+    uint64_t hash = mix_bytes((uint64_t)call->nin, name, strlen(name));
+    hash = mix_bytes(hash, &call->attr, offsetof(spmd_attr, definition));
     for (int k = 0; k < call->nin; k++) {
-        hash = mix(hash, (uint64_t)call->in[k].dtype);
-        hash = mix_bytes(hash, call->in[k].shape, (size_t)call->in[k].rank * sizeof *call->in[k].shape);
+        hash = mix(hash, (uint64_t)call->in[k].dtype << 8 | (uint64_t)call->in[k].rank);
+        for (int d = 0; d < call->in[k].rank; d++)
+            hash = mix(hash, (uint64_t)call->in[k].shape[d]);
     }
     return hash;
 }
@@ -76,12 +77,11 @@ static spmd_status check_inputs(spmd_ctx *ctx, const spmd_op *op, const spmd_ten
         "its context",
         op->name);
     for (int k = 0; k < nin; k++)
-        SPMD_CHECK(in[k].id && in[k].launch == ctx->launch, SPMD_ESTALE,
-                   "%s: input %d was not made in this launch; tensors die when the shard function returns", op->name,
-                   k);
+        SPMD_TRY(spmd__check_alive(ctx, op->name, k, &in[k]));
     return SPMD_OK;
 }
 
+/* The tape keeps the call until the launch ends. */
 static spmd_status push_tape(spmd_ctx *ctx, const spmd_call *call)
 {
     if (ctx->ntape == ctx->tape_capacity) {
@@ -94,36 +94,120 @@ static spmd_status push_tape(spmd_ctx *ctx, const spmd_call *call)
         ctx->tape = tape;
         ctx->tape_capacity = capacity;
     }
-    ctx->tape[ctx->ntape++] = *call;
+    size_t n = (size_t)(call->nin + call->nout);
+    spmd_tensor *tensors = spmd__scratch(ctx, n * sizeof *tensors);
+    if (!tensors)
+        return SPMD_ENOMEM;
+    memcpy(tensors, call->in, n * sizeof *tensors);
+    spmd_call *entry = &ctx->tape[ctx->ntape++];
+    *entry = *call;
+    entry->in = tensors;
+    entry->out = tensors + call->nin;
     return SPMD_OK;
 }
 
-static spmd_status run(spmd_ctx *ctx, const spmd_call *call)
+/* What a kernel needs, in one piece of memory: on a stream it outlives the call. */
+typedef struct launch_record {
+    spmd_kernel_args args;
+    spmd_attr attr;
+    spmd_view views[];
+} launch_record;
+
+static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 {
-    spmd_view *views = spmd__scratch(ctx, (size_t)(call->nin + call->nout) * sizeof *views);
-    if (!views)
+    const spmd_backend *backend = ctx->mesh->backend;
+    spmd_mark mark = spmd__arena_mark(ctx->arena);
+    size_t n = (size_t)(call->nin + call->nout);
+    launch_record *record = spmd__scratch(ctx, sizeof *record + n * sizeof *record->views);
+    if (!record)
         return SPMD_ENOMEM;
-    for (int k = 0; k < call->nin; k++)
-        spmd__view_of(&call->in[k], &views[k]);
+    for (size_t k = 0; k < n; k++)
+        spmd__view_of(&call->in[k], &record->views[k]); /* out follows in */
+    record->attr = call->attr;
+    record->args = (spmd_kernel_args){.attr = &record->attr,
+                                      .nin = call->nin,
+                                      .nout = call->nout,
+                                      .in = record->views,
+                                      .out = record->views + call->nin,
+                                      .hash = hash};
+    SPMD_TRY(backend->run(ctx, call->op, &record->args));
+    if (!backend->sync) /* the kernel has ended, and nobody reads its scratch any more */
+        spmd__arena_release(ctx->arena, mark);
+    return SPMD_OK;
+}
+
+/* A donated input's memory, if the op can work in place and nobody else needs the value. */
+static bool take_over(spmd_ctx *ctx, const spmd_call *call, int k)
+{
+    const spmd_tensor *in = &call->in[k];
+    spmd_tensor *out = &call->out[k];
+    size_t size = spmd_dtype_size(in->dtype);
+    if (!call->op->in_place || k >= call->nin || !in->donated || ctx->depth || spmd_dtype_size(out->dtype) != size ||
+        spmd_count(out) != spmd_count(in) || !spmd__arena_holds(ctx->arena, in->memory))
+        return false;
+    for (int j = 0; j < call->nin; j++)
+        if (j != k && call->in[j].slot == in->slot) /* the same memory twice in one call */
+            return false;
+    out->memory = in->memory;
+    out->slot = in->slot;
+    ctx->valid_from[in->slot] = out->id;
+    return true;
+}
+
+static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
+{
+    for (int k = 0; k < call->nout; k++) {
+        spmd_tensor *out = &call->out[k];
+        out->id = ++ctx->next_id;
+        out->launch = ctx->launch;
+        if (call->op->view && k == 0) {
+            out->memory = call->in[0].memory;
+            out->slot = call->in[0].slot;
+            continue;
+        }
+        if (take_over(ctx, call, k))
+            continue;
+        size_t bytes = (size_t)spmd_count(out) * spmd_dtype_size(out->dtype);
+        out->memory = spmd__scratch(ctx, bytes);
+        out->slot = spmd__new_slot(ctx);
+        if (!out->memory || !out->slot)
+            return SPMD_ENOMEM;
+        if (out->dtype == SPMD_BOOL && ctx->mesh->backend->hostile)
+            memset(out->memory, 0, bytes); /* 0xFF is no bool */
+    }
+    return SPMD_OK;
+}
+
+static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
+{
+    uint8_t vary = 0, partial = 0, inputs_partial = 0;
+    for (int k = 0; k < call->nin; k++) {
+        vary |= call->in[k].vary;
+        inputs_partial |= call->in[k].partial;
+    }
+    if (inputs_partial && !call->op->collective)
+        SPMD_TRY(partial_state(ctx, call, &partial));
     for (int k = 0; k < call->nout; k++)
-        spmd__view_of(&call->out[k], &views[call->nin + k]);
-    struct {
-        spmd_kernel_args args;
-        spmd_attr attr;
-    } *kernel = spmd__scratch(ctx, sizeof *kernel); /* outlives this call: a stream may run the kernel later */
-    if (!kernel)
-        return SPMD_ENOMEM;
-    kernel->attr = call->attr;
-    kernel->args = (spmd_kernel_args){
-        .attr = &kernel->attr, .nin = call->nin, .nout = call->nout, .in = views, .out = views + call->nin};
-    return ctx->mesh->backend->run(ctx, call->op, &kernel->args);
+        call->out[k] = (spmd_tensor){.vary = vary, .partial = partial};
+    SPMD_TRY(call->op->shape(ctx, call));
+    uint64_t hash = call_hash(call);
+    ctx->stream_hash = mix(ctx->stream_hash, hash);
+    SPMD_TRY(give_memory(ctx, call));
+    atomic_store_explicit(&ctx->last_op, call->op->name, memory_order_release);
+    atomic_store_explicit(&ctx->ops, atomic_load_explicit(&ctx->ops, memory_order_relaxed) + 1, memory_order_relaxed);
+    if (!call->op->view)
+        SPMD_TRY(run(ctx, call, hash));
+    return ctx->depth ? push_tape(ctx, call) : SPMD_OK;
 }
 
 spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
                        spmd_tensor *out, int nout)
 {
+    enum { SMALL = 8 };
+    spmd_tensor small[SMALL], *tensors = small; /* inputs, then outputs: `out` may alias `in` */
     SPMD_TRY(check_inputs(ctx, op, in, nin));
-    spmd_tensor *tensors = spmd__scratch(ctx, (size_t)(nin + nout) * sizeof *tensors);
+    if (nin + nout > SMALL)
+        tensors = spmd__scratch(ctx, (size_t)(nin + nout) * sizeof *tensors);
     if (!tensors)
         return SPMD_ENOMEM;
     spmd_call call = {.op = op, .nin = nin, .nout = nout, .in = tensors, .out = tensors + nin, .site = ctx->site};
@@ -131,31 +215,7 @@ spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, 
         call.attr = *attr;
     if (nin)
         memcpy(call.in, in, (size_t)nin * sizeof *in);
-    uint8_t vary = 0, partial = 0;
-    for (int k = 0; k < nin; k++)
-        vary |= in[k].vary;
-    if (!op->collective)
-        SPMD_TRY(partial_state(ctx, &call, &partial));
-    for (int k = 0; k < nout; k++)
-        call.out[k] = (spmd_tensor){.vary = vary, .partial = partial};
-    SPMD_TRY(op->shape(ctx, &call));
-    ctx->stream_hash = stream_hash(ctx->stream_hash, &call);
-    for (int k = 0; k < nout; k++) {
-        call.out[k].id = ++ctx->next_id;
-        call.out[k].launch = ctx->launch;
-        size_t bytes = (size_t)spmd_count(&call.out[k]) * spmd_dtype_size(call.out[k].dtype);
-        call.out[k].memory = op->view && k == 0 ? in[0].memory : spmd__scratch(ctx, bytes);
-        if (!call.out[k].memory)
-            return SPMD_ENOMEM;
-        if (call.out[k].dtype == SPMD_BOOL && ctx->mesh->backend->hostile && !(op->view && k == 0))
-            memset(call.out[k].memory, 0, bytes); /* 0xFF is no bool */
-    }
-    atomic_store_explicit(&ctx->last_op, op->name, memory_order_release);
-    atomic_fetch_add_explicit(&ctx->ops, 1, memory_order_relaxed);
-    if (!op->view)
-        SPMD_TRY(run(ctx, &call));
-    if (ctx->depth)
-        SPMD_TRY(push_tape(ctx, &call));
+    SPMD_TRY(emit(ctx, &call));
     memcpy(out, call.out, (size_t)nout * sizeof *out);
     return SPMD_OK;
 }

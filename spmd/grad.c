@@ -193,8 +193,7 @@ static spmd_status check_params(const spmd_ctx *ctx, const spmd_tensor *params, 
     SPMD_CHECK(n >= 0 && (n == 0 || params), SPMD_EINVAL, "value_and_grad: %d parameters at %p", n,
                (const void *)params);
     for (int k = 0; k < n; k++) {
-        SPMD_CHECK(params[k].id && params[k].launch == ctx->launch, SPMD_ESTALE,
-                   "value_and_grad: parameter %d was not made in this launch", k);
+        SPMD_TRY(spmd__check_alive(ctx, "value_and_grad", k, &params[k]));
         SPMD_CHECK(spmd_dtype_is_float(params[k].dtype), SPMD_EGRAD,
                    "value_and_grad: parameter %d is %s: only f32, bf16 and f16 have gradients", k,
                    spmd__shape_text(&params[k], (char[96]){0}));

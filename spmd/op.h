@@ -37,17 +37,19 @@ typedef struct spmd_call {
     const char *site; /* where the user called, for the transpose's messages */
 } spmd_call;
 
-/* What a kernel gets: local views, row-major and contiguous; outputs never overlap inputs. */
+/* What a kernel gets: local views, row-major and contiguous. Outputs never overlap inputs, but out[k] is in[k]'s memory
+ * if the op works in place and the user donated it. */
 typedef struct spmd_kernel_args {
     const spmd_attr *attr;
     int nin, nout;
     const spmd_view *in, *out;
+    uint64_t hash; /* of the op's name, attr, and all inputs' dtypes and shapes */
 } spmd_kernel_args;
 
 typedef struct spmd_op {
     const char *name;
-    /* Checks the inputs and fills dtype, rank, shape of call->out. `vary` and `partial` are already the union of the
-     * inputs'; a collective changes them. It may complete call->attr. */
+    /* Checks the inputs and fills dtype, rank, shape of call->out. `vary` is already the union of the inputs',
+     * `partial` what passes through by `linear` (a collective sets both itself). It may complete call->attr. */
     spmd_status (*shape)(spmd_ctx *ctx, spmd_call *call);
     /* (optional; NULL: a wanted gradient is EGRAD) ct[k]: cotangent of out[k], zeros if unused. Emits ops that make
      * gin[k] for every k with need[k]; a gin left alone means zero. gin[k] has in[k]'s dtype and shape. */
@@ -59,6 +61,7 @@ typedef struct spmd_op {
     uint64_t like;   /* bit k: input k gives shape and state only; it is not read and takes no gradient */
     bool joint;      /* the linear inputs must be partial over the same axes (add) */
     bool view;       /* out[0] is in[0]'s memory; no kernel */
+    bool in_place;   /* out[k] may be in[k]'s memory, if the user donated it */
     bool collective; /* shape() sets the state itself; partial inputs are its business */
     bool stops_gradient;
 } spmd_op;
@@ -73,8 +76,9 @@ bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b);     /* rank 
 const char *spmd__shape_text(const spmd_tensor *t, char text[96]);      /* "f32[4,8]"; returns text */
 spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out); /* -1 is the last; ESHAPE names op */
 spmd_status spmd__check_float(const char *op, const char *name, const spmd_tensor *t); /* f32, bf16, f16, else EDTYPE */
-void *spmd__scratch(spmd_ctx *ctx,
-                    size_t bytes); /* from the shard's arena until the launch ends; NULL: out of memory */
+/* Memory from the shard's arena: in a kernel until the kernel ends, elsewhere until the launch does. NULL: out of
+ * memory. */
+void *spmd__scratch(spmd_ctx *ctx, size_t bytes);
 
 /* Names to axes: "data" or "x,y"; "" is the empty set. Errors: EAXIS (the name and the mesh's axes), ESPEC (twice). */
 spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes *out);

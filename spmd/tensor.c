@@ -33,11 +33,44 @@ void spmd__view_of(const spmd_tensor *tensor, spmd_view *view)
 spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_view *out)
 {
     SPMD_CHECK(tensor && out, SPMD_EINVAL, "spmd_local: tensor and out must not be NULL");
-    SPMD_CHECK(tensor->id && tensor->launch == ctx->launch, SPMD_ESTALE,
-               "spmd_local: the tensor was not made in this launch; tensors die when the shard function returns");
+    SPMD_TRY(spmd__check_alive(ctx, "spmd_local", 0, tensor));
     SPMD_TRY(spmd__sync(ctx));
     spmd__view_of(tensor, out);
     return SPMD_OK;
+}
+
+spmd_status spmd__check_alive(const spmd_ctx *ctx, const char *who, int k, const spmd_tensor *tensor)
+{
+    SPMD_CHECK(tensor->id && tensor->launch == ctx->launch, SPMD_ESTALE,
+               "%s: tensor %d was not made in this launch; tensors die when the shard function returns", who, k);
+    SPMD_CHECK(
+        tensor->id >= ctx->valid_from[tensor->slot], SPMD_ESTALE,
+        "%s: the memory of tensor %d was given away by spmd_donate and holds a later value; use that one, or do not "
+        "donate it",
+        who, k);
+    return SPMD_OK;
+}
+
+uint32_t spmd__new_slot(spmd_ctx *ctx)
+{
+    if (ctx->nslots + 1 >= ctx->slot_capacity) {
+        uint32_t capacity = ctx->slot_capacity ? 2 * ctx->slot_capacity : 1024;
+        uint32_t *table = spmd__scratch(ctx, capacity * sizeof *table);
+        if (!table)
+            return 0;
+        memset(table, 0, capacity * sizeof *table);
+        if (ctx->nslots)
+            memcpy(table, ctx->valid_from, (ctx->nslots + 1) * sizeof *table);
+        ctx->valid_from = table;
+        ctx->slot_capacity = capacity;
+    }
+    return ++ctx->nslots;
+}
+
+spmd_tensor *spmd_donate(spmd_tensor *tensor)
+{
+    tensor->donated = true;
+    return tensor;
 }
 
 const char *spmd__shape_text(const spmd_tensor *t, char text[96])

@@ -25,6 +25,8 @@ typedef struct spmd_tensor {
     /* private */
     uint32_t id;     /* which value of this launch; 0: none */
     uint32_t launch; /* which launch of the mesh made it */
+    uint32_t slot;   /* which memory of this launch */
+    bool donated;
     void *memory;
 } spmd_tensor;
 
@@ -51,6 +53,12 @@ SPMD_API int64_t spmd_view_count(const spmd_view *view); /* likewise. Local. */
 /* spmd_local - the block's memory, to read (and to write only inside a kernel).   Local.
  * Errors: ESTALE if the tensor is not of this launch. */
 SPMD_API spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_view *out);
+
+/* spmd_donate - offers the tensor's memory to the next op that uses it: psum and friends then work in place,
+ * `spmd_psum(ctx, spmd_donate(&g), "data", &g)`. Every older copy or view of the value becomes stale, and using one is
+ * ESTALE. Only an offer: a value that a gradient needs, or an input array's block, is left alone. Returns tensor.
+ * Local. */
+SPMD_API spmd_tensor *spmd_donate(spmd_tensor *tensor);
 
 /* Writes the type as JAX does, e.g. `f32[4,8]{V:data}` or `{U:model}` for partial. Returns as snprintf. Local. */
 SPMD_API int spmd_tensor_format(spmd_ctx *ctx, const spmd_tensor *tensor, char *text, size_t size);

@@ -75,6 +75,21 @@ void *spmd__arena_get(spmd_arena *arena, size_t bytes)
     return take(chunk, rounded);
 }
 
+spmd_mark spmd__arena_mark(const spmd_arena *arena)
+{
+    return (spmd_mark){arena->current, arena->current ? arena->current->used : 0, arena->used};
+}
+
+void spmd__arena_release(spmd_arena *arena, spmd_mark mark)
+{
+    for (spmd_chunk *c = mark.chunk ? mark.chunk->next : arena->first; c; c = c->next)
+        c->used = 0;
+    arena->current = mark.chunk ? mark.chunk : arena->first;
+    if (mark.chunk)
+        mark.chunk->used = mark.used;
+    arena->used = mark.total;
+}
+
 bool spmd__arena_holds(const spmd_arena *arena, const void *memory)
 {
     for (const spmd_chunk *c = arena->first; c; c = c->next)
