@@ -9,9 +9,14 @@ add_library(spmd_harness STATIC ${harness_sources})
 target_link_libraries(spmd_harness PUBLIC spmdkit_static spmdkit_flags PkgConfig::CHECK m)
 target_compile_definitions(spmd_harness PUBLIC ${SPMD_DEFINITIONS})
 
+# More devices than cores: pinning and oneDNN's own threads would only fight. libgomp also blinds TSan.
+set(test_environment SPMD_PIN=0 OMP_NUM_THREADS=1 SPMD_GOLDEN_DIR=${PROJECT_SOURCE_DIR}/tests/golden)
 set(test_timeout 300)
 if(SPMD_SANITIZE)
     set(test_timeout 1500)
+endif()
+if(SPMD_SANITIZE STREQUAL "thread")
+    list(APPEND test_environment TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/supp/tsan.txt)
 endif()
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests tests/test_*.c)
 foreach(source IN LISTS tests)
@@ -21,9 +26,8 @@ foreach(source IN LISTS tests)
     target_link_libraries(${name} PRIVATE spmd_harness)
     set_property(TARGET ${name} PROPERTY RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     add_test(NAME ${folder}/${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
-    # More devices than cores: pinning and oneDNN's own threads would only fight. libgomp also blinds TSan.
     set_tests_properties(${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS "${folder}" SKIP_RETURN_CODE 77
-        ENVIRONMENT "SPMD_PIN=0;OMP_NUM_THREADS=1;SPMD_GOLDEN_DIR=${PROJECT_SOURCE_DIR}/tests/golden")
+        ENVIRONMENT "${test_environment}")
 endforeach()
 
 find_program(BASH_PROGRAM bash)

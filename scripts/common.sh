@@ -32,3 +32,12 @@ build() {
     rm -f "build-$preset.log"
     cmake --build --preset "$preset" -j "$(nproc)" ${1:+--target "$@"}
 }
+
+# Data sets lying beside the tree, if their checksums are right and $SPMD_DATA does not already say where they are.
+use_data_beside_tree() {
+    local data=../shared/data
+    if [[ -z ${SPMD_DATA-} && -f $data/SHA256SUMS ]] && (cd "$data" && sha256sum -c --quiet SHA256SUMS); then
+        SPMD_DATA=$(cd "$data" && pwd)
+        export SPMD_DATA
+    fi
+}
