@@ -266,8 +266,7 @@ static void begin(spmd_ctx *ctx)
     ctx->loss_axes = 0;
     ctx->site = NULL;
     ctx->transposing = false;
-    atomic_store(&ctx->ops, 0);
-    atomic_store(&ctx->last_op, NULL);
+    atomic_store(&ctx->device->recorder.calls, 0);
     ctx->device->stats = (spmd_stats){0};
     if (ctx->mesh->backend->begin)
         ctx->mesh->backend->begin(ctx);

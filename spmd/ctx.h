@@ -4,6 +4,7 @@
 
 #include "spmd/backend.h"
 #include "spmd/error.h"
+#include "spmd/recorder.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -43,8 +44,6 @@ struct spmd_ctx {
     pthread_t thread;
     uint32_t launch, next_id;
     const char *site;                            /* where the user's present call stands */
-    _Atomic(const char *) last_op;               /* for other threads' reports */
-    _Atomic int64_t ops;                         /* progress, likewise */
     uint64_t stream_hash;                        /* of every op's name, attributes and shapes */
     uint32_t *valid_from, nslots, slot_capacity; /* by memory slot: older values of it are stale (spmd_donate) */
     spmd_call *tape;
@@ -67,6 +66,7 @@ struct spmd_device {
     spmd_arena arena;
     spmd_slot *slots;
     uint32_t meetings[1 << SPMD_MAX_AXES]; /* sequence of the last meeting, by mask of axes */
+    spmd_recorder recorder;
     spmd_stats stats;
     void *stream;       /* the backend's */
     spmd_status opened; /* of backend->open */

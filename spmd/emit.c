@@ -193,8 +193,7 @@ static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
     uint64_t hash = call_hash(call);
     ctx->stream_hash = mix(ctx->stream_hash, hash);
     SPMD_TRY(give_memory(ctx, call));
-    atomic_store_explicit(&ctx->last_op, call->op->name, memory_order_release);
-    atomic_store_explicit(&ctx->ops, atomic_load_explicit(&ctx->ops, memory_order_relaxed) + 1, memory_order_relaxed);
+    spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? ctx->site : NULL);
     if (!call->op->view)
         SPMD_TRY(run(ctx, call, hash));
     return ctx->depth ? push_tape(ctx, call) : SPMD_OK;

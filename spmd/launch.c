@@ -140,7 +140,7 @@ static int64_t progress(const spmd_mesh *mesh)
 {
     int64_t ops = atomic_load(&mesh->running);
     for (int d = 0; d < mesh->ndevices; d++)
-        ops += atomic_load_explicit(&mesh->devices[d].ctx.ops, memory_order_relaxed);
+        ops += (int64_t)atomic_load_explicit(&mesh->devices[d].recorder.calls, memory_order_relaxed);
     return ops;
 }
 
@@ -178,7 +178,7 @@ static void collect_stats(const spmd_mesh *mesh, spmd_stats *stats)
     if (!stats)
         return;
     *stats = mesh->devices[0].stats;
-    stats->ops = atomic_load(&mesh->devices[0].ctx.ops);
+    stats->ops = (int64_t)atomic_load(&mesh->devices[0].recorder.calls);
     stats->warnings = atomic_load(&mesh->warnings);
     for (int d = 0; d < mesh->ndevices; d++)
         if ((int64_t)mesh->devices[d].arena.used > stats->arena_bytes)
@@ -203,6 +203,8 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
         wait_for_threads(mesh);
         mesh->failed_before = atomic_load(&mesh->fate) != SPMD_FATE_COMMITTED;
         if (mesh->failed_before) {
+            if (mesh->failure == SPMD_ETIMEOUT)
+                spmd__recorder_print(mesh);
             pthread_mutex_lock(&mesh->failure_lock);
             status = mesh->failure;
             spmd__error_copy(mesh->failure_text);

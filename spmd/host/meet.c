@@ -140,13 +140,15 @@ void spmd__describe_shards(const spmd_mesh *mesh, char *text, size_t size)
     size_t used = 0;
     text[0] = 0;
     for (int d = 0; d < mesh->ndevices && used + 1 < size; d++) {
-        const spmd_device *device = &mesh->devices[d];
         blocked *b = &mesh->meetings->table[d];
-        const char *last = atomic_load(&device->ctx.last_op), *separator = used ? "; " : "";
-        int n = atomic_load(&b->sequence) ? snprintf(text + used, size - used, "%sshard %d waits in %s at %s",
-                                                     separator, d, atomic_load(&b->op), atomic_load(&b->site))
-                                          : snprintf(text + used, size - used, "%sshard %d runs, last call %s",
-                                                     separator, d, last ? last : "none");
+        const spmd_recorder *r = &mesh->devices[d].recorder;
+        uint64_t calls = atomic_load_explicit(&r->calls, memory_order_acquire);
+        const char *last = calls ? atomic_load(&r->op[(calls - 1) % SPMD_RECORDER_CALLS]) : "none",
+                   *separator = used ? "; " : "";
+        int n = atomic_load(&b->sequence)
+                    ? snprintf(text + used, size - used, "%sshard %d waits in %s at %s", separator, d,
+                               atomic_load(&b->op), atomic_load(&b->site))
+                    : snprintf(text + used, size - used, "%sshard %d runs, last call %s", separator, d, last);
         used += n > 0 ? (size_t)n : 0;
     }
 }

@@ -5,16 +5,21 @@
 #include <time.h>
 #include <unistd.h>
 
-static void quiet(void *user, const char *line)
+/* Log lines, one after the other; `user` is a buffer of LOG_SIZE or NULL. */
+enum { LOG_SIZE = 8192 };
+
+static void keep_line(void *user, const char *line)
 {
-    (void)user, (void)line;
+    char *text = user;
+    if (text)
+        snprintf(text + strlen(text), LOG_SIZE - strlen(text), "%s\n", line);
 }
 
 static spmd_mesh *mesh_of(const char *axes)
 {
     spmd_mesh *mesh;
     ck_spmd_ok(spmd_mesh_create(axes, "host", &mesh));
-    spmd_mesh_set_log(mesh, quiet, NULL);
+    spmd_mesh_set_log(mesh, keep_line, NULL);
     return mesh;
 }
 
@@ -155,8 +160,14 @@ START_TEST(a_shard_that_never_returns_loses_the_mesh_not_the_program)
     setenv("SPMD_TIMEOUT_MS", "300", 1);
     gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     spmd_mesh *mesh = mesh_of(_i ? "x=1,y=2" : "x=2");
+    char log[LOG_SIZE] = "";
     int32_t got;
+    spmd_mesh_set_log(mesh, keep_line, log);
     ck_spmd_fails(run(mesh, hangs, &g, &got), SPMD_ETIMEOUT, "shard 1 runs");
+    spmd_mesh_set_log(mesh, keep_line, NULL);
+    ck_assert_msg(strstr(log, "flight recorder, shard 0: #0 axis_index, #1 psum at tests/spmd/test_failures.c:"), "%s",
+                  log);
+    ck_assert_msg(strstr(log, "flight recorder, shard 1: no calls"), "%s", log);
     ck_spmd_fails(run(mesh, sum_ranks, NULL, &got), SPMD_EMESHLOST, "never came back");
     ck_spmd_ok(spmd_mesh_destroy(mesh));
     gate_open(&g); /* the thread comes back to a mesh that only it still holds */
