@@ -1,0 +1,50 @@
+/* Measuring one collective at one size: its calls, and beside them what they can be compared with. */
+#ifndef BENCH_COLL_MEASURE_H
+#define BENCH_COLL_MEASURE_H
+
+#include "bench/coll_rows.h"
+
+enum { COLL_SAMPLES = 11 };
+
+typedef struct coll_setup {
+    spmd_mesh *mesh;
+    const char *axes; /* over which the collective runs; groups along the other axes run side by side */
+    const char *all;  /* the mesh's axes */
+    coll_groups groups;
+    spmd_dtype dtype;
+    bool in_place, check;
+    int64_t calls; /* of a sample; 0: as many as take a few milliseconds */
+    int64_t warm;  /* calls before the clock starts, in every launch */
+} coll_setup;
+
+/* Times in us a call: medians of COLL_SAMPLES samples, of which each kind takes one in turn. */
+typedef struct coll_result {
+    int64_t count, bytes; /* of the larger one of input and output, a shard */
+    bool in_place;
+    int64_t calls, wrong;       /* of a sample; elements, all shards (-1: not checked) */
+    double us, us_low, us_high; /* the call alone, repeated; 10th and 90th percentile */
+    double honest_us;           /* write the own input, call, read the own result */
+    double write_read_us;       /* the same without the call */
+    double stream_us;           /* the same traffic by a plain loop in every shard's own memory, no meeting */
+} coll_result;
+
+/* Places and groups of the devices for `axes`. */
+spmd_status coll_find_groups(const spmd_mesh *mesh, const char *axes, coll_groups *out);
+/* `bytes` is rounded up to a size that the group can cut. */
+spmd_status coll_measure(const coll_setup *setup, const coll_row *row, int64_t bytes, coll_result *out);
+
+/* 10,000 psums of 1 KiB a sample beside as many empty meetings at a barrier that only has to be correct, on the same
+ * threads. A psum meets twice: bound_us = 2 barrier_us. */
+typedef struct coll_barrier_result {
+    double us, barrier_us, bound_us;
+} coll_barrier_result;
+spmd_status coll_measure_barrier(const coll_setup *setup, coll_barrier_result *out);
+
+/* --- plain loops --- */
+/* dst[w] = src[0] + ... + src[reads - 1] for every w < writes, of `count` floats; the parts lie one after the other.
+ * dst may be src. One read and one write: a copy. */
+void coll_stream(const float *src, float *dst, int64_t count, int reads, int writes);
+void coll_write(uint64_t *words, int64_t n, uint64_t pattern);
+uint64_t coll_read(const uint64_t *words, int64_t n);
+
+#endif
