@@ -72,7 +72,8 @@ static int info_json(const char *name, const library *list)
         return CLI_FAILED;
     json_text(&line, "version", SPMD_VERSION);
     json_open(&line, "backends", '[');
-    json_text(&line, NULL, "host");
+    for (int k = 0; spmd_backend_name(k); k++)
+        json_text(&line, NULL, spmd_backend_name(k));
     json_close(&line, ']');
     json_open(&line, "devices", '[');
     json_open(&line, NULL, '{');
@@ -102,7 +103,10 @@ int cmd_info(const cli_options *options)
     if (options->json)
         return info_json(name, list);
     printf("spmdkit %s\n", SPMD_VERSION);
-    printf("  backends   host: a device is a thread with its own memory, up to %d devices\n", SPMD_MAX_DEVICES);
+    printf("  backends  ");
+    for (int k = 0; spmd_backend_name(k); k++)
+        printf(" %s", spmd_backend_name(k));
+    printf("; a device is a thread with its own memory, up to %d devices\n", SPMD_MAX_DEVICES);
     printf("  processor  %s\n", name);
     printf("  cores      %d\n", cores());
     printf("  bf16       %s\n", spmd__matmul_has_native_bf16()

@@ -40,6 +40,14 @@ typedef struct training {
     uint64_t fingerprint;
 } training;
 
+static bool backend_known(const char *name)
+{
+    for (int k = 0; spmd_backend_name(k); k++)
+        if (strcmp(spmd_backend_name(k), name) == 0)
+            return true;
+    return false;
+}
+
 /* What can be said before any work: CLI_OK, or CLI_USAGE after saying what is wrong. */
 static int check_options(const cli_options *o)
 {
@@ -49,7 +57,7 @@ static int check_options(const cli_options *o)
         return cli_usage("--mode auto is not built yet; use --mode explicit");
     if (o->mode && strcmp(o->mode, "explicit") != 0)
         return cli_usage("no mode '%s'; use --mode explicit", o->mode);
-    if (o->backend && strcmp(o->backend, "host") != 0)
+    if (o->backend && !backend_known(o->backend))
         return cli_usage("the backend '%s' is not in this build; use --backend host", o->backend);
     if (o->devices > 0 && o->mesh)
         return cli_usage("--devices %lld and --mesh %s both say what the devices are; give one", (long long)o->devices,

@@ -79,7 +79,7 @@ static const spmd_model models[] = {
      .logits = logits_mlp},
     {.name = "shared-mlp",
      .params = 6,
-     .defaults = {.inputs = 784, .width = 256, .classes = 10, .repeats = 4, .compute = SPMD_F32},
+     .defaults = {.inputs = 784, .width = 1024, .classes = 10, .repeats = 128, .compute = SPMD_F32},
      .describe = describe_shared,
      .logits = logits_shared},
 };

@@ -5,9 +5,10 @@
  * step is a function of its inputs. The chain ends with params - rate * updates, unless its last transform makes the
  * new parameters itself (adamw: one fused op over all parameters). Constants here; the rate is a schedule's.
  *
- *     spmd_optim optim = spmd_optim_chain(spmd_optim_clip_by_global_norm(0.5), spmd_optim_adamw(0.9, 0.999, 1e-8,
- * 1e-4)); spmd_optim_init(&optim, n, params, state);                          host: state arrays, all zero
- *     spmd_optim_update(ctx, &optim, &step);                              in the shard function */
+ *     spmd_optim adamw = spmd_optim_adamw(0.9, 0.999, 1e-8, 1e-4);
+ *     spmd_optim optim = spmd_optim_chain(spmd_optim_clip_by_global_norm(0.5), adamw);
+ *     spmd_optim_init(&optim, n, params, state);    host: state arrays, all zero
+ *     spmd_optim_update(ctx, &optim, &step);        in the shard function */
 #ifndef MODELS_OPTIM_H
 #define MODELS_OPTIM_H
 
@@ -32,8 +33,9 @@ typedef struct spmd_optim_step {
 
 typedef struct spmd_transform {
     const char *name;
-    int slots;         /* state tensors a parameter */
-    bool makes_params; /* update() leaves new parameters, not updates: only the last may */
+    int slots;                /* state tensors a parameter, at most 2 */
+    const char *slot_name[2]; /* Optax's: "mu", "nu", "trace" */
+    bool makes_params;        /* update() leaves new parameters, not updates: only the last may */
     double constant[4];
     /* Reads and writes the updates in step->new_params (step->grads is not for it); state and new_state are its own. */
     spmd_status (*update)(spmd_ctx *ctx, const struct spmd_transform *transform, const spmd_optim_step *step);

@@ -57,8 +57,8 @@ static spmd_status make_state(spmd_trainer *t)
         for (int slot = 0; slot < t->options.optim.transform[i].slots; slot++)
             for (int p = 0; p < t->nparams; p++, k++) {
                 t->arrays[k].array = t->in[k];
-                snprintf(t->arrays[k].name, sizeof t->arrays[k].name, "%s.%d/%s", t->options.optim.transform[i].name,
-                         slot, t->info[p].name);
+                snprintf(t->arrays[k].name, sizeof t->arrays[k].name, "%s/%s",
+                         t->options.optim.transform[i].slot_name[slot], t->info[p].name);
             }
     return SPMD_OK;
 }

@@ -39,8 +39,11 @@ spmd_optim spmd_optim_sgd(double momentum, bool nesterov)
 {
     if (momentum == 0)
         return (spmd_optim){.transforms = 0};
-    return one((spmd_transform){
-        .name = "trace", .slots = 1, .constant = {momentum, nesterov ? 1 : 0}, .update = trace_update});
+    return one((spmd_transform){.name = "trace",
+                                .slots = 1,
+                                .slot_name = {"trace"},
+                                .constant = {momentum, nesterov ? 1 : 0},
+                                .update = trace_update});
 }
 
 /* The fused op over all parameters: one pass over memory. */
@@ -57,6 +60,7 @@ spmd_optim spmd_optim_adamw(double b1, double b2, double epsilon, double weight_
 {
     return one((spmd_transform){.name = "adamw",
                                 .slots = 2,
+                                .slot_name = {"mu", "nu"},
                                 .makes_params = true,
                                 .constant = {b1, b2, epsilon, weight_decay},
                                 .update = adamw_update});
@@ -123,8 +127,11 @@ static spmd_optim decayed_weights(double weight_decay)
 
 spmd_optim spmd_optim_lamb(double b1, double b2, double epsilon, double weight_decay)
 {
-    spmd_optim adam = one(
-        (spmd_transform){.name = "scale_by_adam", .slots = 2, .constant = {b1, b2, epsilon}, .update = scale_by_adam});
+    spmd_optim adam = one((spmd_transform){.name = "scale_by_adam",
+                                           .slots = 2,
+                                           .slot_name = {"mu", "nu"},
+                                           .constant = {b1, b2, epsilon},
+                                           .update = scale_by_adam});
     spmd_optim trust = one((spmd_transform){.name = "scale_by_trust_ratio", .update = scale_by_trust_ratio});
     return spmd_optim_chain(spmd_optim_chain(adam, decayed_weights(weight_decay)), trust);
 }
@@ -150,8 +157,8 @@ static spmd_status scale_by_lion(spmd_ctx *ctx, const spmd_transform *transform,
 
 spmd_optim spmd_optim_lion(double b1, double b2, double weight_decay)
 {
-    spmd_optim lion = one(
-        (spmd_transform){.name = "scale_by_lion", .slots = 1, .constant = {b1, b2}, .update = scale_by_lion});
+    spmd_optim lion = one((spmd_transform){
+        .name = "scale_by_lion", .slots = 1, .slot_name = {"mu"}, .constant = {b1, b2}, .update = scale_by_lion});
     return spmd_optim_chain(lion, decayed_weights(weight_decay));
 }
 
@@ -174,8 +181,8 @@ static spmd_status scale_by_rms(spmd_ctx *ctx, const spmd_transform *transform, 
 
 spmd_optim spmd_optim_rmsprop(double decay, double epsilon)
 {
-    return one(
-        (spmd_transform){.name = "scale_by_rms", .slots = 1, .constant = {decay, epsilon}, .update = scale_by_rms});
+    return one((spmd_transform){
+        .name = "scale_by_rms", .slots = 1, .slot_name = {"nu"}, .constant = {decay, epsilon}, .update = scale_by_rms});
 }
 
 /* max / maximum(norm, max) is 1 below the limit, and NaN stays NaN. */

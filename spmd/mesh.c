@@ -9,6 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ENTRY(variable) &variable,
+static const spmd_backend *const backends[] = {SPMD_BACKEND_LIST(ENTRY)};
+#undef ENTRY
+enum { BACKENDS = sizeof backends / sizeof *backends };
+
+const char *spmd_backend_name(int k)
+{
+    return k >= 0 && k < BACKENDS ? backends[k]->name : NULL;
+}
+
 static void log_to_stderr(void *user, const char *line)
 {
     (void)user;
@@ -51,10 +61,7 @@ static spmd_status parse(spmd_mesh *mesh, const char *axes, const char *backend)
     mesh->ndevices = 1;
     for (const char *p = axes; *p;)
         SPMD_TRY(parse_axis(mesh, &p, axes));
-#define ENTRY(variable) &variable,
-    static const spmd_backend *const backends[] = {SPMD_BACKEND_LIST(ENTRY)};
-#undef ENTRY
-    for (size_t k = 0; k < sizeof backends / sizeof *backends; k++)
+    for (size_t k = 0; k < BACKENDS; k++)
         if (!strcmp(backends[k]->name, backend ? backend : "host"))
             mesh->backend = backends[k];
     SPMD_CHECK(mesh->backend, SPMD_EUNSUPPORTED,

@@ -39,7 +39,8 @@ SPMD_API const char *spmd_mesh_axis_name(const spmd_mesh *mesh, int axis); /* NU
 SPMD_API int spmd_mesh_axis_size(const spmd_mesh *mesh, int axis);         /* 0 out of range. Local. */
 SPMD_API const char *spmd_mesh_backend(const spmd_mesh *mesh);             /* "host". Local. */
 SPMD_API int spmd_mesh_coord(const spmd_mesh *mesh, int device, int axis); /* -1 out of range. Local. */
-SPMD_API void spmd_mesh_print(const spmd_mesh *mesh, FILE *file);          /* axes, devices, where they run. Local. */
+SPMD_API const char *spmd_backend_name(int k); /* the k-th backend of this build, from 0; NULL past the last. Local. */
+SPMD_API void spmd_mesh_print(const spmd_mesh *mesh, FILE *file); /* axes, devices, where they run. Local. */
 
 /* Where warnings and notices go: one call a line, without newline, from any thread (calls do not overlap).
  * Default: "spmdkit: ..." to stderr. NULL silences. Local; not during a launch. */

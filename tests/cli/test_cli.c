@@ -191,7 +191,7 @@ START_TEST(train_for_people)
                                        "\n      25 ",
                                        "done after 30 of 30 steps",
                                        "placement",
-                                       "adamw.1/w_block",
+                                       "nu/w_block",
                                        "P(data)",
                                        "written: "};
     ended e = run("train shared-mlp --dataset synthetic --steps 30 --batch 64 --width 16 --repeats 2 --dtype bf16 "

@@ -54,6 +54,8 @@ static spmd_train_options small_options(const char *model, int64_t width)
     spmd_train_options options;
     ck_spmd_ok(spmd_train_defaults(model, &options));
     options.config.width = width;
+    if (options.config.repeats)
+        options.config.repeats = 4;
     options.batch = BATCH;
     return options;
 }

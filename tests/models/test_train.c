@@ -23,6 +23,8 @@ static spmd_train_options small_options(const char *model)
     spmd_train_options options;
     ck_spmd_ok(spmd_train_defaults(model, &options));
     options.config.width = 32;
+    if (options.config.repeats)
+        options.config.repeats = 4;
     options.batch = BATCH;
     options.schedule = spmd_schedule_constant(1e-3);
     return options;
