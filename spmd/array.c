@@ -49,9 +49,18 @@ static void copy_block(const spmd_array *array, int device, char *block, char *h
     }
 }
 
+static spmd_status check_copy(const spmd_array *array, const char *function)
+{
+    size_t bytes = array->block_bytes * (size_t)array->mesh->ndevices;
+    SPMD_CHECK(spmd__permitted(array->mesh, SPMD_COPY, bytes), SPMD_EIO,
+               "%s: a copy of %zu bytes failed, because the mesh's fault hook refused it", function, bytes);
+    return SPMD_OK;
+}
+
 spmd_status spmd_shard_update(spmd_array *array, const void *host)
 {
     SPMD_CHECK(array && host, SPMD_EINVAL, "spmd_shard_update: array and host must not be NULL");
+    SPMD_TRY(check_copy(array, "spmd_shard_update"));
     for (int d = 0; d < array->mesh->ndevices; d++)
         copy_block(array, d, array->block[d], (char *)host, true);
     return SPMD_OK;
@@ -64,24 +73,26 @@ spmd_status spmd_shard(spmd_mesh *mesh, const void *host, spmd_dtype dtype, int 
     spmd_array *array;
     *out = NULL;
     SPMD_TRY(spmd__array_shell(mesh, dtype, rank, shape, &spec, &array));
-    for (int d = 0; d < mesh->ndevices; d++) {
+    spmd_status status = SPMD_OK;
+    for (int d = 0; d < mesh->ndevices && status == SPMD_OK; d++) {
         array->block[d] = spmd__alloc(mesh, array->block_bytes);
-        if (!array->block[d]) {
-            spmd_array_destroy(array);
-            return SPMD_ENOMEM;
-        }
-        if (host)
-            copy_block(array, d, array->block[d], (char *)host, true);
-        else
+        status = array->block[d] ? SPMD_OK : SPMD_ENOMEM;
+        if (array->block[d] && !host)
             memset(array->block[d], 0, array->block_bytes);
     }
-    *out = array;
-    return SPMD_OK;
+    if (status == SPMD_OK && host)
+        status = spmd_shard_update(array, host);
+    if (status != SPMD_OK)
+        spmd_array_destroy(array);
+    else
+        *out = array;
+    return status;
 }
 
 spmd_status spmd_unshard(const spmd_array *array, void *host)
 {
     SPMD_CHECK(array && host, SPMD_EINVAL, "spmd_unshard: array and host must not be NULL");
+    SPMD_TRY(check_copy(array, "spmd_unshard"));
     unsigned named = spmd__layout_mask(&array->layout);
     for (int d = 0; d < array->mesh->ndevices; d++) {
         bool copy = false; /* another device with smaller coordinates holds the same block */

@@ -83,8 +83,8 @@ struct spmd_mesh {
     int timeout_ms; /* 0: no bound */
     bool pin;
     uint64_t seed; /* host-strict: of its delays */
-    spmd_alloc_hook_fn *alloc_hook;
-    void *alloc_user;
+    spmd_fault_hook_fn *fault_hook;
+    void *fault_user;
 
     pthread_mutex_t log_lock; /* also guards `said` */
     spmd_log_fn *log;
@@ -116,6 +116,8 @@ struct spmd_mesh {
     char failure_text[SPMD_ERROR_SIZE];
 };
 
+/* False if the mesh's fault hook wants the operation to fail. */
+bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes);
 void *spmd__device_main(void *device);            /* launch.c: a device thread's life */
 void spmd__enter_shard(spmd_ctx *ctx);            /* messages of this thread name the shard from now on */
 spmd_status spmd__run_shard(spmd_ctx *ctx);       /* boundary.c: inputs, function, outputs */

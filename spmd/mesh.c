@@ -272,10 +272,15 @@ void spmd_mesh_set_log(spmd_mesh *mesh, spmd_log_fn *log, void *user)
     pthread_mutex_unlock(&mesh->log_lock);
 }
 
-void spmd_mesh_set_alloc_hook(spmd_mesh *mesh, spmd_alloc_hook_fn *hook, void *user)
+void spmd_mesh_set_fault_hook(spmd_mesh *mesh, spmd_fault_hook_fn *hook, void *user)
 {
-    mesh->alloc_hook = hook;
-    mesh->alloc_user = user;
+    mesh->fault_hook = hook;
+    mesh->fault_user = user;
+}
+
+bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes)
+{
+    return !mesh->fault_hook || mesh->fault_hook(mesh->fault_user, operation, bytes);
 }
 
 /* True if `once` was said before, or if so much was said that silence is kinder. Call with the lock held. */

@@ -47,10 +47,13 @@ SPMD_API void spmd_mesh_print(const spmd_mesh *mesh, FILE *file); /* axes, devic
 typedef void spmd_log_fn(void *user, const char *line);
 SPMD_API void spmd_mesh_set_log(spmd_mesh *mesh, spmd_log_fn *log, void *user);
 
-/* Called before every memory allocation that the library makes for this mesh (arenas, arrays, tapes); returning false
- * makes the allocation fail with ENOMEM. May be called from any device's thread. For tests and accounting. Local. */
-typedef bool spmd_alloc_hook_fn(void *user, size_t bytes);
-SPMD_API void spmd_mesh_set_alloc_hook(spmd_mesh *mesh, spmd_alloc_hook_fn *hook, void *user);
+/* What may fail, for tests and accounting: called before every memory allocation that the library makes for this mesh
+ * (arenas, arrays, tapes), every copy between host and device memory, and every collective of every shard. Returning
+ * false makes it fail: ENOMEM for an allocation, EIO for the others. Called from any device's thread, several at once.
+ * Local. */
+typedef enum spmd_operation { SPMD_ALLOCATION, SPMD_COPY, SPMD_COLLECTIVE } spmd_operation;
+typedef bool spmd_fault_hook_fn(void *user, spmd_operation operation, size_t bytes);
+SPMD_API void spmd_mesh_set_fault_hook(spmd_mesh *mesh, spmd_fault_hook_fn *hook, void *user);
 
 #ifdef __cplusplus
 }

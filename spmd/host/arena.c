@@ -10,7 +10,7 @@ void *spmd__alloc(spmd_mesh *mesh, size_t bytes)
     void *memory = NULL;
     bool huge = bytes >= HUGE_PAGE; /* first touch is four times faster with huge pages */
     size_t align = huge ? HUGE_PAGE : ALIGN, rounded = (bytes + align - 1) / align * align;
-    if (rounded >= bytes && (!mesh->alloc_hook || mesh->alloc_hook(mesh->alloc_user, bytes)))
+    if (rounded >= bytes && spmd__permitted(mesh, SPMD_ALLOCATION, bytes))
         memory = aligned_alloc(align, rounded ? rounded : align);
     if (!memory)
         SPMD_FAIL(SPMD_ENOMEM, "out of memory: %zu bytes wanted; use fewer devices or smaller blocks", bytes);

@@ -321,7 +321,12 @@ spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signat
         posts[group->me] = post;
     if (group->n == 1)
         return SPMD_OK;
-    spmd_status status = meet(ctx, group, signature, post, posts);
+    spmd_status status = SPMD_OK;
+    if (signature && !spmd__permitted(ctx->mesh, SPMD_COLLECTIVE, 0))
+        status = SPMD_FAIL(SPMD_EIO, "%s at %s failed, because the mesh's fault hook refused it", signature->op,
+                           spmd__site(ctx));
+    if (status == SPMD_OK)
+        status = meet(ctx, group, signature, post, posts);
     if (status != SPMD_OK) /* at once: the others must not wait for a shard that ignores the error */
         spmd__poison(ctx->mesh, status, spmd_last_error());
     return status;

@@ -194,8 +194,10 @@ START_TEST(thousands_of_meetings_on_few_cores)
 END_TEST
 
 /* --- no memory: on any shard, at any of its allocations --- */
-static bool few(void *user, size_t bytes)
+static bool few(void *user, spmd_operation operation, size_t bytes)
 {
+    if (operation != SPMD_ALLOCATION)
+        return true;
     (void)bytes;
     int *left = user;
     return __atomic_fetch_sub(left, 1, __ATOMIC_RELAXED) > 0;
@@ -223,7 +225,7 @@ START_TEST(out_of_memory_is_a_status)
         int left = budget;
         ck_spmd_ok(spmd_mesh_create("x=3", NULL, &mesh));
         ck_spmd_ok(spmd_shard(mesh, NULL, SPMD_F32, 1, shape, specs[0], &in));
-        spmd_mesh_set_alloc_hook(mesh, few, &left);
+        spmd_mesh_set_fault_hook(mesh, few, &left);
         spmd_job job = {
             .mesh = mesh, .fn = large_sums, .nin = 1, .nout = 1, .in = &in, .out = &out, .out_specs = specs};
         spmd_status status = spmd_shard_map(&job);

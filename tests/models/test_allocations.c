@@ -60,8 +60,10 @@ static spmd_train_options small_options(const char *model, int64_t width)
     return options;
 }
 
-static bool count_allocation(void *user, size_t bytes)
+static bool count_allocation(void *user, spmd_operation operation, size_t bytes)
 {
+    if (operation != SPMD_ALLOCATION)
+        return true;
     (void)bytes;
     atomic_fetch_add((atomic_int *)user, 1);
     return true;
@@ -79,7 +81,7 @@ START_TEST(steps_after_the_first_take_no_memory)
     for (int i = 0; i < BATCH * INPUTS; i++)
         x[i] = (float)(i % 17) / 17;
     ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
-    spmd_mesh_set_alloc_hook(mesh, count_allocation, &own);
+    spmd_mesh_set_fault_hook(mesh, count_allocation, &own);
     ck_spmd_ok(spmd_trainer_create(mesh, &options, &trainer));
     int first = 0;
     long others = 0;
@@ -102,8 +104,10 @@ START_TEST(steps_after_the_first_take_no_memory)
 }
 END_TEST
 
-static bool refuse_one(void *user, size_t bytes)
+static bool refuse_one(void *user, spmd_operation operation, size_t bytes)
 {
+    if (operation != SPMD_ALLOCATION)
+        return true;
     (void)bytes;
     return atomic_fetch_sub((atomic_int *)user, 1) != 0;
 }
@@ -121,7 +125,7 @@ START_TEST(every_allocation_may_fail)
         spmd_train_result result;
         atomic_int left = n;
         ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
-        spmd_mesh_set_alloc_hook(mesh, refuse_one, &left);
+        spmd_mesh_set_fault_hook(mesh, refuse_one, &left);
         spmd_status status = spmd_trainer_create(mesh, &options, &trainer);
         if (status == SPMD_OK)
             status = spmd_trainer_run(trainer, &data.train, 2, NULL, NULL, &result);

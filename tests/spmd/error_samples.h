@@ -207,8 +207,10 @@ static spmd_status used_in_child(char *text)
     return (spmd_status)WEXITSTATUS(status);
 }
 
-static bool refuse(void *user, size_t bytes)
+static bool refuse(void *user, spmd_operation operation, size_t bytes)
 {
+    if (operation != SPMD_ALLOCATION)
+        return true;
     (void)user, (void)bytes;
     return false;
 }
@@ -219,7 +221,7 @@ static spmd_status refused_memory(char *text)
     spmd_mesh *mesh;
     spmd_array *array;
     SPMD_TRY(spmd_mesh_create("data=1", NULL, &mesh));
-    spmd_mesh_set_alloc_hook(mesh, refuse, NULL);
+    spmd_mesh_set_fault_hook(mesh, refuse, NULL);
     spmd_status status = spmd_shard(mesh, NULL, SPMD_F32, 1, (int64_t[]){4}, SPMD_REPLICATED, &array);
     ck_spmd_ok(spmd_mesh_destroy(mesh));
     return status;
