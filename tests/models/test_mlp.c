@@ -17,7 +17,10 @@ START_TEST(start_values_are_he)
     const spmd_model *model = model_named(_i ? "shared-mlp" : "mlp");
     spmd_param_info info[SPMD_MODEL_MAX_PARAMS];
     model->describe(&model->defaults, info);
-    float *first = malloc(784 * 256 * sizeof *first), *second = malloc(784 * 256 * sizeof *second);
+    int64_t most = 0;
+    for (int k = 0; k < model->params; k++)
+        most = spmd_param_count(&info[k]) > most ? spmd_param_count(&info[k]) : most;
+    float *first = malloc((size_t)most * sizeof *first), *second = malloc((size_t)most * sizeof *second);
     for (int k = 0; k < model->params; k++) {
         int64_t count = spmd_param_count(&info[k]);
         double sum = 0, squares = 0, want = info[k].rank == 2 ? 2.0 / (double)info[k].shape[0] : 0;
