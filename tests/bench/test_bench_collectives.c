@@ -1,0 +1,149 @@
+/* bench_collectives from outside, at tiny sizes: what scripts rely on, right results for every row, dtype and mesh, and
+ * bad usage. Times are never looked at, only that there are some. */
+#include "bench/coll_rows.h"
+#include "tests/harness/harness.h"
+#include <cjson/cJSON.h>
+#include <sys/wait.h>
+
+enum { TEXT = 1 << 16 };
+
+/* Runs the program; its stdout (stderr where `errors`) into `text`; returns the exit code. */
+static int run(const char *arguments, bool errors, char text[TEXT])
+{
+    const char *program = getenv("SPMD_BENCH_COLLECTIVES");
+    char command[512];
+    snprintf(command, sizeof command, "%s %s %s", program ? program : "../../bin/bench_collectives", arguments,
+             errors ? "2>&1 >/dev/null" : "2>/dev/null");
+    FILE *pipe = popen(command, "r");
+    ck_assert_msg(pipe != NULL, "cannot run '%s'", command);
+    text[fread(text, 1, TEXT - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    ck_assert_msg(WIFEXITED(status), "'%s' ended by a signal", command);
+    return WEXITSTATUS(status);
+}
+
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItem(object, key);
+    ck_assert_msg(cJSON_IsNumber(item), "'%s' is not a number", key);
+    return item->valuedouble;
+}
+
+START_TEST(lines_for_scripts)
+{
+    static char text[TEXT];
+    ck_assert_int_eq(run("--op psum --devices 2 -b 8 -e 64 -n 2 --json", false, text), 0);
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        cJSON *object = cJSON_Parse(line);
+        ck_assert_msg(cJSON_IsObject(object), "not a JSON object: %s", line);
+        ck_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItem(object, "op")), "psum");
+        ck_assert(number(object, "devices") == 2);
+        ck_assert(number(object, "bytes") == (lines ? 32 : 8));
+        ck_assert(number(object, "wrong") == 0);
+        static const char *const positive[] = {"us",        "algbw_gbs", "busbw_gbs",     "stream_share",
+                                               "stream_us", "honest_us", "write_read_us", "calls"};
+        for (size_t k = 0; k < sizeof positive / sizeof *positive; k++)
+            ck_assert_msg(number(object, positive[k]) > 0, "%s is not positive: %s", positive[k], line);
+        ck_assert_double_eq_tol(number(object, "busbw_gbs"), number(object, "algbw_gbs"), 1e-6); /* 2(n-1)/n = 1 */
+        cJSON_Delete(object);
+    }
+    ck_assert_int_eq(lines, 2);
+}
+END_TEST
+
+static const char *const dtypes[] = {"f32", "bf16", "f16", "i8", "i32", "i64", "u8", "bool"};
+static const char *const meshes[] = {
+    "--devices 1",
+    "--devices 3",
+    "--mesh x=2,y=3 --axes y",
+    "--mesh x=2,y=2 --axes y,x --out-of-place",
+    "--mesh x=2,y=2,z=2 --axes x,z",
+};
+
+START_TEST(every_row_is_right)
+{
+    static char text[TEXT];
+    char arguments[256];
+    const char *dtype = dtypes[_i % 8], *mesh = meshes[_i / 8];
+    snprintf(arguments, sizeof arguments, "--op all --dtype %s %s -b 8 -e 1K -f 128 -n 1 -w 1 --json", dtype, mesh);
+    ck_assert_int_eq(run(arguments, false, text), 0);
+    int lines = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
+        cJSON *object = cJSON_Parse(line);
+        ck_assert_msg(cJSON_IsObject(object), "not a JSON object: %s", line);
+        ck_assert_msg(number(object, "wrong") == 0, "%s: %s", arguments, line);
+        const cJSON *bandwidth = cJSON_GetObjectItem(object, "algbw_gbs");
+        ck_assert(number(object, "devices") > 1 ? cJSON_IsNumber(bandwidth) : cJSON_IsNull(bandwidth));
+        cJSON_Delete(object);
+    }
+    ck_assert_int_eq(lines, 2 * 9);
+}
+END_TEST
+
+/* The check itself: one wrong bit counts, in every row and dtype. */
+START_TEST(wrong_elements_are_counted)
+{
+    enum { N = 4, CUT = 3, MOST = N * CUT };
+    for (int r = 0; r < coll_nrows; r++)
+        for (int d = 0; d < SPMD_DTYPE_COUNT; d++) {
+            const coll_row *row = &coll_rows[r];
+            coll_check check = {.n = N, .place = 2, .group = 1, .cut = CUT, .dtype = (spmd_dtype)d};
+            unsigned char data[MOST * 8] = {0};
+            spmd_view view = {.data = data, .dtype = check.dtype, .rank = 1, .shape = {row->out_cut ? CUT : MOST}};
+            for (int64_t i = 0; i < view.shape[0]; i++)
+                coll_put(view.dtype, data, i, row->expect(&check, i));
+            ck_assert_int_eq(coll_count_wrong(row, &check, &view), 0);
+            data[0] ^= 1;
+            data[2 * spmd_dtype_size(view.dtype)] ^= 1;
+            ck_assert_int_eq(coll_count_wrong(row, &check, &view), 2);
+        }
+}
+END_TEST
+
+START_TEST(barrier)
+{
+    static char text[TEXT];
+    ck_assert_int_eq(run("--barrier --devices 3 --json", false, text), 0);
+    cJSON *object = cJSON_Parse(text);
+    ck_assert_msg(cJSON_IsObject(object), "not a JSON object: %s", text);
+    ck_assert(number(object, "bytes") == 1024);
+    ck_assert(number(object, "us") > 0 && number(object, "barrier_us") > 0);
+    ck_assert_double_eq_tol(number(object, "ratio"), number(object, "us") / number(object, "bound_us"), 1e-6);
+    cJSON_Delete(object);
+}
+END_TEST
+
+START_TEST(usage)
+{
+    static const struct {
+        const char *arguments, *error;
+    } rows[] = {
+        {"--opp psum", "no option '--opp'; the nearest is --op"},
+        {"--op psun", "no collective 'psun': psum, "},
+        {"--op psum,psun", "no collective 'psun'"},
+        {"--op", "--op needs a value"},
+        {"-b 1X", "-b '1X': needs a whole number from 1"},
+        {"-b -8", "-b '-8': needs a whole number"},
+        {"-e 99999999999G", "-e '99999999999G'"},
+        {"-f 1", "-f '1': needs a whole number from 2"},
+        {"--devices 65", "--devices '65': needs a whole number from 1 to 64"},
+        {"--devices 2 --mesh x=2", "give one"},
+        {"--mesh x=2,y=2 --axes z", "'z' is not an axis"},
+        {"--mesh x=2,y=2 --axes x,x", "twice"},
+        {"--dtype f64", "f64"},
+        {"--json=yes", "--json takes no value"},
+    };
+    static char text[TEXT];
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        int code = run(rows[k].arguments, true, text);
+        ck_assert_msg(code == 2, "'%s': exit code %d, wanted 2", rows[k].arguments, code);
+        ck_assert_msg(strstr(text, rows[k].error) != NULL, "'%s': no '%s' in: %s", rows[k].arguments, rows[k].error,
+                      text);
+    }
+}
+END_TEST
+
+HARNESS_MAIN("bench_collectives", tcase_add_test(tc, lines_for_scripts);
+             tcase_add_loop_test(tc, every_row_is_right, 0, 8 * 5); tcase_add_test(tc, wrong_elements_are_counted);
+             tcase_add_test(tc, barrier); tcase_add_test(tc, usage);)
