@@ -5,25 +5,23 @@
 #include "collectives/coll.h"
 #include "spmd/linear.h"
 
-enum { DIM, TILED, TO }; /* attr.i */
-
 static spmd_status gather_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_tensor *in = &call->in[0];
     spmd_tensor *out = &call->out[0];
     unsigned mask = call->attr.axes.mask;
-    bool tiled = call->attr.i[TILED] != 0;
+    bool tiled = call->attr.i[SPMD_COLL_TILED] != 0;
     int dim;
     char text[96];
     SPMD_TRY(spmd__coll_whole(ctx, "all_gather", in, mask));
     SPMD_CHECK(tiled || in->rank < SPMD_MAX_RANK, SPMD_ESHAPE,
                "all_gather of %s: the result would have rank %d, at most %d is allowed; use .tiled = true",
                spmd__shape_text(in, text), in->rank + 1, SPMD_MAX_RANK);
-    SPMD_TRY(spmd__dim("all_gather", in->rank + !tiled, call->attr.i[DIM], &dim));
-    call->attr.i[DIM] = dim;
+    SPMD_TRY(spmd__dim("all_gather", in->rank + !tiled, call->attr.i[SPMD_COLL_DIM], &dim));
+    call->attr.i[SPMD_COLL_DIM] = dim;
     spmd__same_shape(out, in);
-    spmd__coll_grow(out, dim, spmd__axes_size(spmd_ctx_mesh(ctx), &call->attr.axes), tiled);
-    out->vary = (uint8_t)(call->attr.i[TO] == SPMD_TO_INVARYING ? in->vary & ~mask : in->vary | mask);
+    spmd__coll_grow(out, dim, spmd__coll_size(ctx, &call->attr), tiled);
+    out->vary = (uint8_t)(call->attr.i[SPMD_COLL_TO] == SPMD_TO_INVARYING ? in->vary & ~mask : in->vary | mask);
     out->partial = in->partial;
     return SPMD_OK;
 }
@@ -33,52 +31,54 @@ static spmd_status gather_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_
 {
     (void)need;
     unsigned mask = call->attr.axes.mask, pending = ct->vary & mask;
-    spmd_scatter_opts opts = {(int)call->attr.i[DIM], call->attr.i[TILED] != 0};
+    spmd_attr attr = call->attr;
+    attr.i[SPMD_COLL_TO] = 0;
     if (!spmd__coll_moves(ctx, mask & ~pending))
-        return spmd__psum_scatter(ctx, ct, &call->attr.axes, &opts, gin);
+        return spmd__psum_scatter(ctx, ct, &attr, gin);
     spmd_tensor settled = *ct;
     if (pending)
         SPMD_TRY(spmd__linear_psum(ctx, ct, 1, pending, &settled));
-    return spmd__slice_own(ctx, &settled, &call->attr.axes, &opts, gin);
+    return spmd__slice_own(ctx, &settled, &attr, gin);
 }
 
 static spmd_status gather_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *in = &args->in[0];
-    spmd_group group;
-    const void *blocks[SPMD_MAX_DEVICES];
-    SPMD_TRY(spmd__coll_open(ctx, "all_gather", args, &group, in->data, blocks));
-    int64_t run = spmd__coll_run(in->shape, (int)args->attr->i[DIM], in->rank);
-    for (int i = 0; i < group.n; i++) { /* everybody starts with another block */
-        int k = (group.me + i) % group.n;
-        spmd__copy_piece(args->out[0].data, (spmd_pieces){run, group.n, k}, blocks[k], (spmd_pieces){run, 1, 0},
+    spmd_coll coll;
+    SPMD_TRY(spmd__coll_open(ctx, "all_gather", args, in->data, &coll));
+    int64_t run = spmd__coll_run(in->shape, (int)args->attr->i[SPMD_COLL_DIM], in->rank);
+    for (int i = 0; i < coll.n; i++) { /* everybody starts with another block */
+        int k = (coll.me + i) % coll.n;
+        spmd__copy_piece(args->out[0].data, (spmd_pieces){run, coll.n, k}, coll.posts[k], (spmd_pieces){run, 1, 0},
                          spmd_view_count(in), spmd_dtype_size(in->dtype));
     }
-    SPMD_TRY(spmd__coll_close(ctx, &group));
+    SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }
 
-spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes, const spmd_gather_opts *opts,
-                             spmd_tensor *out)
+spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
 {
     static const spmd_op op = {
         .name = "all_gather", .shape = gather_shape, .grad = gather_grad, .host = gather_host, .collective = true};
-    spmd_attr attr = {.i = {[DIM] = opts->dim, [TILED] = opts->tiled, [TO] = opts->to}, .axes = *axes};
-    SPMD_TRY(spmd__emit(ctx, &op, &attr, in, 1, out, 1));
+    SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
     return SPMD_OK;
 }
 
 spmd_status(spmd_all_gather)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_gather_opts *opts,
                              spmd_tensor *out)
 {
-    spmd_axes axes;
     spmd_gather_opts use = opts ? *opts : (spmd_gather_opts){0};
+    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = use.dim, [SPMD_COLL_TILED] = use.tiled, [SPMD_COLL_TO] = use.to}};
     SPMD_CHECK(use.to == SPMD_TO_VARYING || use.to == SPMD_TO_INVARYING, SPMD_EINVAL,
                "all_gather: .to is %d; expected SPMD_TO_VARYING or SPMD_TO_INVARYING", (int)use.to);
-    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &axes));
-    if (axes.n == 0) {
+    SPMD_CHECK(!use.groups || use.to == SPMD_TO_VARYING, SPMD_EINVAL,
+               "all_gather in groups \"%s\" to invarying: other groups hold other values; use SPMD_TO_VARYING",
+               use.groups);
+    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
+    SPMD_TRY(spmd__groups_parse("all_gather", use.groups, spmd__coll_size(ctx, &attr), true, &attr));
+    if (attr.axes.n == 0) {
         *out = *in;
         return SPMD_OK;
     }
-    return spmd__all_gather(ctx, in, &axes, &use, out);
+    return spmd__all_gather(ctx, in, &attr, out);
 }

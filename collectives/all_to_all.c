@@ -8,7 +8,7 @@ static spmd_status exchange_shape(spmd_ctx *ctx, spmd_call *call)
     const spmd_tensor *in = &call->in[0];
     spmd_tensor *out = &call->out[0];
     bool tiled = call->attr.i[TILED] != 0;
-    int n = spmd__axes_size(spmd_ctx_mesh(ctx), &call->attr.axes), split, concat;
+    int n = spmd__coll_size(ctx, &call->attr), split, concat;
     SPMD_TRY(spmd__coll_whole(ctx, "all_to_all", in, call->attr.axes.mask));
     SPMD_TRY(spmd__dim("all_to_all (.split)", in->rank, call->attr.i[SPLIT], &split));
     SPMD_TRY(spmd__dim("all_to_all (.concat)", in->rank, call->attr.i[CONCAT], &concat)); /* the ranks are equal */
@@ -39,20 +39,19 @@ static spmd_status exchange_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *in = &args->in[0], *out = &args->out[0];
     const int64_t *i = args->attr->i;
-    spmd_group group;
-    const void *blocks[SPMD_MAX_DEVICES];
-    SPMD_TRY(spmd__coll_open(ctx, "all_to_all", args, &group, in->data, blocks));
-    int n = group.n, tiled = i[TILED] != 0;
+    spmd_coll coll;
+    SPMD_TRY(spmd__coll_open(ctx, "all_to_all", args, in->data, &coll));
+    int n = coll.n, tiled = i[TILED] != 0;
     /* A run is the part of a piece behind the dimension; tiled, the dimension itself belongs to it. */
     int64_t count = spmd_view_count(in) / n;
     int64_t from = spmd__coll_run(in->shape, (int)i[SPLIT] + !tiled, in->rank) / (tiled ? n : 1);
     int64_t to = spmd__coll_run(out->shape, (int)i[CONCAT] + !tiled, out->rank) / (tiled ? n : 1);
     for (int step = 0; step < n; step++) { /* everybody starts with another block */
-        int k = (group.me + step) % n;
-        spmd__copy_piece(out->data, (spmd_pieces){to, n, k}, blocks[k], (spmd_pieces){from, n, group.me}, count,
+        int k = (coll.me + step) % n;
+        spmd__copy_piece(out->data, (spmd_pieces){to, n, k}, coll.posts[k], (spmd_pieces){from, n, coll.me}, count,
                          spmd_dtype_size(in->dtype));
     }
-    SPMD_TRY(spmd__coll_close(ctx, &group));
+    SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }
 
@@ -70,13 +69,13 @@ static spmd_status exchange(spmd_ctx *ctx, const spmd_tensor *in, const spmd_att
 spmd_status(spmd_all_to_all)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_exchange_opts *opts,
                              spmd_tensor *out)
 {
-    spmd_axes axes;
     spmd_exchange_opts use = opts ? *opts : (spmd_exchange_opts){0};
-    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &axes));
-    if (axes.n == 0) {
+    spmd_attr attr = {.i = {[SPLIT] = use.split, [CONCAT] = use.concat, [TILED] = use.tiled}};
+    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
+    SPMD_TRY(spmd__groups_parse("all_to_all", use.groups, spmd__coll_size(ctx, &attr), true, &attr));
+    if (attr.axes.n == 0) {
         *out = *in;
         return SPMD_OK;
     }
-    spmd_attr attr = {.i = {[SPLIT] = use.split, [CONCAT] = use.concat, [TILED] = use.tiled}, .axes = axes};
     return exchange(ctx, in, &attr, out);
 }

@@ -1,27 +1,53 @@
 /* What the collectives share: the two meetings around every transfer, and small helpers for states and shapes. */
 #include "collectives/coll.h"
+#include <string.h>
 
-spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, spmd_group *group,
-                            const void *post, const void **posts)
+spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
+                            spmd_coll *coll)
 {
-    spmd__group(ctx, &args->attr->axes, group);
-    posts[0] = post;
-    if (group->n == 1)
+    spmd__group(ctx, &args->attr->axes, &coll->all);
+    coll->n = coll->all.n;
+    coll->me = coll->all.me;
+    coll->posts[0] = post;
+    memcpy(coll->device, coll->all.device, (size_t)coll->n * sizeof *coll->device);
+    if (coll->n == 1)
         return SPMD_OK;
     int64_t bytes = 0;
     for (int k = 0; k < args->nin; k++)
         bytes += spmd_view_count(&args->in[k]) * (int64_t)spmd_dtype_size(args->in[k].dtype);
-    spmd__count_collective(ctx, group->mask, bytes);
+    spmd__count_collective(ctx, coll->all.mask, bytes);
     spmd_signature signature = {op, args->in[0].dtype, spmd_view_count(&args->in[0]), args->hash};
-    SPMD_TRY(spmd__meet(ctx, group, &signature, post, posts));
+    SPMD_TRY(spmd__meet(ctx, &coll->all, &signature, post, coll->posts));
+    if (args->attr->i[SPMD_COLL_GROUPS])
+        spmd__groups_narrow(args->attr, coll);
     return SPMD_OK;
 }
 
-spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_group *group)
+spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll)
 {
-    if (group->n > 1)
-        SPMD_TRY(spmd__meet(ctx, group, NULL, NULL, NULL));
+    if (coll->all.n > 1)
+        SPMD_TRY(spmd__meet(ctx, &coll->all, NULL, NULL, NULL));
     return SPMD_OK;
+}
+
+void spmd__coll_sort(const spmd_coll *coll, const void **sorted)
+{
+    int device[SPMD_MAX_DEVICES];
+    for (int k = 0; k < coll->n; k++) { /* by insertion: the places are most often sorted already */
+        int at = k;
+        for (; at > 0 && device[at - 1] > coll->device[k]; at--) {
+            device[at] = device[at - 1];
+            sorted[at] = sorted[at - 1];
+        }
+        device[at] = coll->device[k];
+        sorted[at] = coll->posts[k];
+    }
+}
+
+int spmd__coll_size(const spmd_ctx *ctx, const spmd_attr *attr)
+{
+    int n = spmd__axes_size(spmd_ctx_mesh(ctx), &attr->axes), groups = (int)attr->i[SPMD_COLL_GROUPS];
+    return groups ? n / groups : n;
 }
 
 void spmd__coll_axes(unsigned mask, spmd_axes *out)

@@ -9,10 +9,32 @@
 #include "collectives/collectives.h"
 #include "spmd/host/meet.h"
 
-/* open: who takes part, what they posted (by place). A group of one neither meets nor counts: posts[0] is `post`. */
-spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, spmd_group *group,
-                            const void *post, const void **posts);
-spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_group *group);
+/* One transfer. All shards along the axes meet; those of this shard's group (all of them, if the call names no groups)
+ * then work together. Places in the team are those of the group's list, or row-major over the axes. */
+typedef struct spmd_coll {
+    spmd_group all;               /* who meets */
+    int n, me;                    /* the team, and this shard's place in it */
+    int device[SPMD_MAX_DEVICES]; /* by place */
+    const void *posts[SPMD_MAX_DEVICES];
+} spmd_coll;
+
+/* open: meet, and see what the team posted. A single shard neither meets nor counts. */
+spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
+                            spmd_coll *coll);
+spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
+/* The team's posts by device number: the order of sums, whatever the order of places. */
+void spmd__coll_sort(const spmd_coll *coll, const void **sorted);
+
+/* attr.i of all_gather, psum_scatter and what is made of them; and the number of groups in every collective that may
+ * have groups (0: one group of all). The groups themselves are in attr.table, see groups.c. */
+enum { SPMD_COLL_DIM, SPMD_COLL_TILED, SPMD_COLL_TO, SPMD_COLL_GROUPS = 7 };
+
+/* spmd__groups_parse - "0,1;2,3" into attr, for axes of n shards; a NULL text: no groups. equal: one size for all. */
+spmd_status spmd__groups_parse(const char *op, const char *text, int n, bool equal, spmd_attr *attr);
+/* Keeps the team of this shard's group. */
+void spmd__groups_narrow(const spmd_attr *attr, spmd_coll *coll);
+/* Size of the axes, or of each of the equal groups. */
+int spmd__coll_size(const spmd_ctx *ctx, const spmd_attr *attr);
 
 /* The axes of a mask in the mesh's order: places are then device numbers in rising order. */
 void spmd__coll_axes(unsigned mask, spmd_axes *out);
@@ -31,7 +53,8 @@ spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, 
 /* --- reductions --- */
 typedef enum spmd_reduction { SPMD_REDUCE_SUM, SPMD_REDUCE_MEAN, SPMD_REDUCE_MAX, SPMD_REDUCE_MIN } spmd_reduction;
 
-/* The descriptors' functions; attr.i[0] is the spmd_reduction, attr.f[0] the divisor of a mean. */
+/* The descriptors' functions; attr.i[0] is the spmd_reduction, attr.f[0] the divisor of a mean (0: the size of the
+ * shard's group). */
 spmd_status spmd__reduction_shape(spmd_ctx *ctx, spmd_call *call);
 spmd_status spmd__reduction_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                                  spmd_tensor *gin);
@@ -39,6 +62,8 @@ spmd_status spmd__reduction_host(spmd_ctx *ctx, const spmd_kernel_args *args);
 /* What the public functions do: parse the axes, warn about a reduction that was made before, emit. */
 spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in, int n,
                          const char *axes, spmd_tensor *out);
+spmd_status spmd__reduce_groups(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in,
+                                const char *axes, const char *groups, spmd_tensor *out);
 /* The host's transfer: n tensors in two meetings. */
 spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args);
 /* The dtype that a reduction of `dtype` has: bools are counted in i32, means of integers are f32. */
@@ -61,16 +86,14 @@ typedef struct spmd_pieces {
     int64_t run;
     int n, k;
 } spmd_pieces;
+void spmd__copy(void *dst, const void *src, size_t bytes); /* memcpy; of no bytes, even at NULL, nothing */
 /* Copies a piece of `count` elements of `size` bytes. One run length must divide the other. */
 void spmd__copy_piece(void *dst, spmd_pieces to, const void *src, spmd_pieces from, int64_t count, size_t size);
 
-/* --- those that are each other's transposes --- */
-spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes, const spmd_gather_opts *opts,
-                             spmd_tensor *out);
-spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes,
-                               const spmd_scatter_opts *opts, spmd_tensor *out);
+/* --- those that are each other's transposes; attr as above --- */
+spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
+spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
 /* This shard's slice. Local. */
-spmd_status spmd__slice_own(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes, const spmd_scatter_opts *opts,
-                            spmd_tensor *out);
+spmd_status spmd__slice_own(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
 
 #endif

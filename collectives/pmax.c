@@ -15,3 +15,15 @@ spmd_status(spmd_pmin)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, s
 {
     return spmd__reduce(ctx, &pmin, SPMD_REDUCE_MIN, in, 1, axes, out);
 }
+
+spmd_status(spmd_pmax_groups)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, const char *groups,
+                              spmd_tensor *out)
+{
+    return spmd__reduce_groups(ctx, &pmax, SPMD_REDUCE_MAX, in, axes, groups, out);
+}
+
+spmd_status(spmd_pmin_groups)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, const char *groups,
+                              spmd_tensor *out)
+{
+    return spmd__reduce_groups(ctx, &pmin, SPMD_REDUCE_MIN, in, axes, groups, out);
+}

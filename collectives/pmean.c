@@ -20,3 +20,9 @@ spmd_status(spmd_pmean_list)(spmd_ctx *ctx, const spmd_tensor *in, int n, const 
 {
     return spmd__reduce(ctx, &pmean, SPMD_REDUCE_MEAN, in, n, axes, out);
 }
+
+spmd_status(spmd_pmean_groups)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, const char *groups,
+                               spmd_tensor *out)
+{
+    return spmd__reduce_groups(ctx, &pmean, SPMD_REDUCE_MEAN, in, axes, groups, out);
+}

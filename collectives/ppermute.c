@@ -30,16 +30,15 @@ static spmd_status permute_grad(spmd_ctx *ctx, const spmd_call *call, const spmd
 
 static spmd_status permute_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    spmd_group group;
-    const void *blocks[SPMD_MAX_DEVICES];
-    SPMD_TRY(spmd__coll_open(ctx, "ppermute", args, &group, args->in[0].data, blocks));
+    spmd_coll coll;
+    SPMD_TRY(spmd__coll_open(ctx, "ppermute", args, args->in[0].data, &coll));
     size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
-    int source = args->attr->table[group.me];
+    int source = args->attr->table[coll.me];
     if (bytes && source < 0)
         memset(args->out[0].data, 0, bytes);
     else if (bytes)
-        memcpy(args->out[0].data, blocks[source], bytes);
-    SPMD_TRY(spmd__coll_close(ctx, &group));
+        memcpy(args->out[0].data, coll.posts[source], bytes);
+    SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }
 
@@ -83,5 +82,30 @@ spmd_status(spmd_ppermute)(spmd_ctx *ctx, const spmd_tensor *in, const char *tex
         return SPMD_OK;
     }
     SPMD_TRY(fill_table(pairs, n, spmd__axes_size(spmd_ctx_mesh(ctx), &attr.axes), attr.table));
+    return permute(ctx, in, &attr, out);
+}
+
+spmd_status(spmd_pshuffle)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const int *perm, int n,
+                           spmd_tensor *out)
+{
+    spmd_attr attr = {0};
+    bool sends[SPMD_MAX_DEVICES] = {false};
+    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
+    int size = spmd__axes_size(spmd_ctx_mesh(ctx), &attr.axes);
+    SPMD_CHECK(perm && n == size, SPMD_EINVAL, "pshuffle over '%s': %d indices at address %p; expected %d, one a shard",
+               text, n, (const void *)perm, size);
+    for (int k = 0; k < n; k++) {
+        SPMD_CHECK(perm[k] >= 0 && perm[k] < n, SPMD_EINVAL, "pshuffle: index %d is %d; expected 0 to %d", k, perm[k],
+                   n - 1);
+        SPMD_CHECK(!sends[perm[k]], SPMD_EINVAL,
+                   "pshuffle: index %d is %d, which stands before; expected a permutation of 0 to %d", k, perm[k],
+                   n - 1);
+        sends[perm[k]] = true;
+        attr.table[k] = (int8_t)perm[k];
+    }
+    if (attr.axes.n == 0) {
+        *out = *in;
+        return SPMD_OK;
+    }
     return permute(ctx, in, &attr, out);
 }

@@ -28,3 +28,9 @@ spmd_status spmd__linear_psum(spmd_ctx *ctx, const spmd_tensor *in, int n, unsig
     SPMD_TRY(spmd__emit(ctx, &psum, &attr, in, n, out, n));
     return SPMD_OK;
 }
+
+spmd_status(spmd_psum_groups)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, const char *groups,
+                              spmd_tensor *out)
+{
+    return spmd__reduce_groups(ctx, &psum, SPMD_REDUCE_SUM, in, axes, groups, out);
+}

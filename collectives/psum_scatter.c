@@ -1,18 +1,16 @@
 /* psum_scatter: the sum over the shards, of which every shard makes and keeps only its slice. */
 #include "collectives/coll.h"
 
-enum { DIM, TILED }; /* attr.i */
-
 static spmd_status scatter_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_tensor *in = &call->in[0];
     spmd_tensor *out = &call->out[0];
     unsigned mask = call->attr.axes.mask;
-    bool tiled = call->attr.i[TILED] != 0;
-    int n = spmd__axes_size(spmd_ctx_mesh(ctx), &call->attr.axes), dim;
-    SPMD_TRY(spmd__dim("psum_scatter", in->rank, call->attr.i[DIM], &dim));
+    bool tiled = call->attr.i[SPMD_COLL_TILED] != 0;
+    int n = spmd__coll_size(ctx, &call->attr), dim;
+    SPMD_TRY(spmd__dim("psum_scatter", in->rank, call->attr.i[SPMD_COLL_DIM], &dim));
     SPMD_TRY(spmd__coll_check_cut("psum_scatter", in, dim, n, tiled));
-    call->attr.i[DIM] = dim;
+    call->attr.i[SPMD_COLL_DIM] = dim;
     spmd__same_shape(out, in);
     spmd__coll_shrink(out, dim, n, tiled);
     out->dtype = spmd__reduction_dtype(SPMD_REDUCE_SUM, in->dtype);
@@ -25,60 +23,48 @@ static spmd_status scatter_grad(spmd_ctx *ctx, const spmd_call *call, const spmd
                                 spmd_tensor *gin)
 {
     (void)need;
-    spmd_gather_opts opts = {(int)call->attr.i[DIM], call->attr.i[TILED] != 0, SPMD_TO_VARYING};
-    return spmd__all_gather(ctx, ct, &call->attr.axes, &opts, gin);
-}
-
-/* Slices go by place, in the order in which the axes were named; sums go by device number, whatever that order is. */
-static void sort_by_device(const spmd_group *group, const void *const *posts, const void **sorted)
-{
-    for (int k = 0; k < group->n; k++) {
-        int rank = 0;
-        for (int other = 0; other < group->n; other++)
-            rank += group->device[other] < group->device[k];
-        sorted[rank] = posts[k];
-    }
+    return spmd__all_gather(ctx, ct, &call->attr, gin);
 }
 
 static spmd_status scatter_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *out = &args->out[0];
-    spmd_group group;
-    const void *blocks[SPMD_MAX_DEVICES], *sorted[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
-    SPMD_TRY(spmd__coll_open(ctx, "psum_scatter", args, &group, args->in[0].data, blocks));
-    sort_by_device(&group, blocks, sorted);
+    spmd_coll coll;
+    const void *sorted[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
+    SPMD_TRY(spmd__coll_open(ctx, "psum_scatter", args, args->in[0].data, &coll));
+    spmd__coll_sort(&coll, sorted); /* slices go by place, sums by device */
     spmd_fold fold = {SPMD_REDUCE_SUM, args->in[0].dtype, out->dtype, 1};
-    int64_t run = spmd__coll_run(out->shape, (int)args->attr->i[DIM], out->rank), count = spmd_view_count(out);
+    int64_t run = spmd__coll_run(out->shape, (int)args->attr->i[SPMD_COLL_DIM], out->rank);
+    int64_t count = spmd_view_count(out);
     for (int64_t done = 0; done < count; done += run) {
-        int64_t first = done * group.n + group.me * run;
-        for (int k = 0; k < group.n; k++)
+        int64_t first = done * coll.n + coll.me * run;
+        for (int k = 0; k < coll.n; k++)
             src[k] = (const char *)sorted[k] + (size_t)first * spmd_dtype_size(fold.in);
         void *dst = (char *)out->data + (size_t)done * spmd_dtype_size(fold.out);
-        spmd__fold(&fold, src, group.n, &dst, 1, run);
+        spmd__fold(&fold, src, coll.n, &dst, 1, run);
     }
-    SPMD_TRY(spmd__coll_close(ctx, &group));
+    SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }
 
-spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes,
-                               const spmd_scatter_opts *opts, spmd_tensor *out)
+spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
 {
     static const spmd_op op = {
         .name = "psum_scatter", .shape = scatter_shape, .grad = scatter_grad, .host = scatter_host, .collective = true};
-    spmd_attr attr = {.i = {[DIM] = opts->dim, [TILED] = opts->tiled}, .axes = *axes};
-    SPMD_TRY(spmd__emit(ctx, &op, &attr, in, 1, out, 1));
+    SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
     return SPMD_OK;
 }
 
 spmd_status(spmd_psum_scatter)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_scatter_opts *opts,
                                spmd_tensor *out)
 {
-    spmd_axes axes;
     spmd_scatter_opts use = opts ? *opts : (spmd_scatter_opts){0};
-    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &axes));
-    if (axes.n == 0) {
+    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = use.dim, [SPMD_COLL_TILED] = use.tiled}};
+    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
+    SPMD_TRY(spmd__groups_parse("psum_scatter", use.groups, spmd__coll_size(ctx, &attr), true, &attr));
+    if (attr.axes.n == 0) {
         *out = *in;
         return SPMD_OK;
     }
-    return spmd__psum_scatter(ctx, in, &axes, &use, out);
+    return spmd__psum_scatter(ctx, in, &attr, out);
 }

@@ -17,14 +17,17 @@ spmd_dtype spmd__reduction_dtype(spmd_reduction kind, spmd_dtype dtype)
 spmd_status spmd__reduction_shape(spmd_ctx *ctx, spmd_call *call)
 {
     spmd_reduction kind = (spmd_reduction)call->attr.i[0];
-    uint8_t kept = (uint8_t)~call->attr.axes.mask;
+    bool groups = call->attr.i[SPMD_COLL_GROUPS] != 0;
+    uint8_t mask = call->attr.axes.mask, kept = (uint8_t)~mask;
     for (int k = 0; k < call->nin; k++) {
         const spmd_tensor *in = &call->in[k];
         if (kind == SPMD_REDUCE_MAX || kind == SPMD_REDUCE_MIN)
             SPMD_TRY(spmd__coll_whole(ctx, names[kind], in, ~0u));
+        if (groups) /* a sum over a part is not the sum */
+            SPMD_TRY(spmd__coll_whole(ctx, names[kind], in, mask));
         spmd__same_shape(&call->out[k], in);
         call->out[k].dtype = spmd__reduction_dtype(kind, in->dtype);
-        call->out[k].vary = in->vary & kept;
+        call->out[k].vary = groups ? in->vary | mask : in->vary & kept; /* groups differ */
         call->out[k].partial = in->partial & kept;
     }
     return SPMD_OK;
@@ -61,6 +64,8 @@ spmd_status spmd__reduction_grad(spmd_ctx *ctx, const spmd_call *call, const spm
                                  spmd_tensor *gin)
 {
     unsigned mask = call->attr.axes.mask, pending[1 << SPMD_MAX_AXES] = {0};
+    if (call->attr.i[SPMD_COLL_GROUPS]) /* the output varies, and so does its cotangent: the op is its own transpose */
+        return spmd__emit(ctx, call->op, &call->attr, ct, call->nin, gin, call->nin);
     for (int k = 0; k < call->nin; k++)
         pending[ct[k].vary & mask] |= need[k];
     for (unsigned set = 0; set <= mask; set++)
@@ -108,5 +113,21 @@ spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, 
     spmd__coll_axes(axes.mask, &attr.axes);
     warn_reduced(ctx, kind, in, n, axes.mask);
     SPMD_TRY(spmd__emit(ctx, op, &attr, in, n, out, n));
+    return SPMD_OK;
+}
+
+spmd_status spmd__reduce_groups(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in,
+                                const char *text, const char *groups, spmd_tensor *out)
+{
+    spmd_attr attr = {.i = {kind}};
+    SPMD_CHECK(groups, SPMD_EINVAL, "%s: groups is NULL; expected e.g. \"0,1;2,3\", or use spmd_%s", op->name,
+               op->name);
+    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
+    SPMD_TRY(spmd__groups_parse(op->name, groups, spmd__coll_size(ctx, &attr), false, &attr));
+    if (attr.axes.n == 0) {
+        *out = *in;
+        return SPMD_OK;
+    }
+    SPMD_TRY(spmd__emit(ctx, op, &attr, in, 1, out, 1));
     return SPMD_OK;
 }

@@ -5,14 +5,12 @@
 #include "collectives/coll.h"
 #include <string.h>
 
-enum { DIM, TILED }; /* attr.i */
-
 static spmd_status slice_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_mesh *mesh = spmd_ctx_mesh(ctx);
     spmd__same_shape(&call->out[0], &call->in[0]);
-    spmd__coll_shrink(&call->out[0], (int)call->attr.i[DIM], spmd__axes_size(mesh, &call->attr.axes),
-                      call->attr.i[TILED] != 0);
+    spmd__coll_shrink(&call->out[0], (int)call->attr.i[SPMD_COLL_DIM], spmd__axes_size(mesh, &call->attr.axes),
+                      call->attr.i[SPMD_COLL_TILED] != 0);
     call->out[0].vary |= call->attr.axes.mask;
     return SPMD_OK;
 }
@@ -21,8 +19,8 @@ static spmd_status pad_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_mesh *mesh = spmd_ctx_mesh(ctx);
     spmd__same_shape(&call->out[0], &call->in[0]);
-    spmd__coll_grow(&call->out[0], (int)call->attr.i[DIM], spmd__axes_size(mesh, &call->attr.axes),
-                    call->attr.i[TILED] != 0);
+    spmd__coll_grow(&call->out[0], (int)call->attr.i[SPMD_COLL_DIM], spmd__axes_size(mesh, &call->attr.axes),
+                    call->attr.i[SPMD_COLL_TILED] != 0);
     call->out[0].vary |= call->attr.axes.mask;
     return SPMD_OK;
 }
@@ -30,7 +28,7 @@ static spmd_status pad_shape(spmd_ctx *ctx, spmd_call *call)
 /* Where the slice lies in the whole. */
 static spmd_pieces own(spmd_ctx *ctx, const spmd_attr *attr, const spmd_view *slice)
 {
-    return (spmd_pieces){spmd__coll_run(slice->shape, (int)attr->i[DIM], slice->rank),
+    return (spmd_pieces){spmd__coll_run(slice->shape, (int)attr->i[SPMD_COLL_DIM], slice->rank),
                          spmd__axes_size(spmd_ctx_mesh(ctx), &attr->axes), spmd__axes_index(ctx, &attr->axes)};
 }
 
@@ -79,10 +77,8 @@ static spmd_status pad_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_ten
     return SPMD_OK;
 }
 
-spmd_status spmd__slice_own(spmd_ctx *ctx, const spmd_tensor *in, const spmd_axes *axes, const spmd_scatter_opts *opts,
-                            spmd_tensor *out)
+spmd_status spmd__slice_own(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
 {
-    spmd_attr attr = {.i = {[DIM] = opts->dim, [TILED] = opts->tiled}, .axes = *axes};
-    SPMD_TRY(spmd__emit(ctx, &slice_own, &attr, in, 1, out, 1));
+    SPMD_TRY(spmd__emit(ctx, &slice_own, attr, in, 1, out, 1));
     return SPMD_OK;
 }

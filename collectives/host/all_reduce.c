@@ -23,7 +23,7 @@ static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from
                          const void *const *posts)
 {
     spmd_fold fold = {(spmd_reduction)args->attr->i[0], args->in[segment].dtype, args->out[segment].dtype,
-                      (float)args->attr->f[0]};
+                      args->attr->f[0] > 0 ? (float)args->attr->f[0] : (float)n};
     const void *src[SPMD_MAX_DEVICES];
     void *dst[SPMD_MAX_DEVICES];
     for (int k = 0; k < n; k++) {
@@ -35,18 +35,20 @@ static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from
 }
 
 /* The shares are equal counts of lines of all segments one after the other. */
-static void fold_share(const spmd_kernel_args *args, const spmd_group *group, const void *const *posts)
+static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll)
 {
     int64_t total = 0;
+    const void *sorted[SPMD_MAX_DEVICES];
+    spmd__coll_sort(coll, sorted);
     for (int segment = 0; segment < args->nin; segment++)
         total += lines(args, segment);
-    int64_t first = total * group->me / group->n, last = total * (group->me + 1) / group->n;
+    int64_t first = total * coll->me / coll->n, last = total * (coll->me + 1) / coll->n;
     for (int segment = 0; segment < args->nin; segment++) {
         int64_t here = lines(args, segment), per = per_line(&args->in[segment], &args->out[segment]);
         int64_t count = spmd_view_count(&args->in[segment]);
         int64_t from = (first > 0 ? first : 0) * per, to = last < here ? last * per : count;
         if (from < to)
-            fold_segment(args, segment, from, to, group->n, posts);
+            fold_segment(args, segment, from, to, coll->n, sorted);
         first -= here;
         last -= here;
     }
@@ -54,8 +56,7 @@ static void fold_share(const spmd_kernel_args *args, const spmd_group *group, co
 
 spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
 {
-    spmd_group group;
-    const void *posts[SPMD_MAX_DEVICES];
+    spmd_coll coll;
     int n = args->nin;
     void **table = spmd__scratch(ctx, 2 * (size_t)n * sizeof *table);
     if (!table)
@@ -64,8 +65,8 @@ spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_ar
         table[segment] = args->in[segment].data;
         table[n + segment] = args->out[segment].data;
     }
-    SPMD_TRY(spmd__coll_open(ctx, op, args, &group, table, posts));
-    fold_share(args, &group, posts);
-    SPMD_TRY(spmd__coll_close(ctx, &group));
+    SPMD_TRY(spmd__coll_open(ctx, op, args, table, &coll));
+    fold_share(args, &coll);
+    SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }

@@ -2,6 +2,12 @@
 #include "collectives/coll.h"
 #include <string.h>
 
+void spmd__copy(void *dst, const void *src, size_t bytes)
+{
+    if (bytes)
+        memcpy(dst, src, bytes);
+}
+
 /* Walks through one side: `left` elements of the present run, then over the other pieces' runs to the next. */
 typedef struct cursor {
     char *at;

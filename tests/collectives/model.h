@@ -87,6 +87,28 @@ static inline int model_group(const model *m, const char *axes, int device, int 
     return n;
 }
 
+/* Keeps those of the members that are in one group with `me`; groups "0,1;2,3", NULL: all. Returns their number. */
+static inline int model_narrow(const char *groups, int *members, int *me, int n)
+{
+    int group[SPMD_MAX_DEVICES], size = 0, index, used;
+    for (const char *at = groups; at && sscanf(at, "%d %n", &index, &used) == 1; at += used + (at[used] != 0)) {
+        group[size++] = index;
+        if (at[used] == ',')
+            continue;
+        for (int k = 0; k < size; k++)
+            if (group[k] == *me) {
+                int all[SPMD_MAX_DEVICES];
+                memcpy(all, members, (size_t)n * sizeof *all);
+                for (int j = 0; j < size; j++)
+                    members[j] = all[group[j]];
+                *me = k;
+                return size;
+            }
+        size = 0;
+    }
+    return n;
+}
+
 /* "(x,y),-,-": dimension 0 cut over all axes. */
 static inline const char *model_spec(const model *m, char text[64])
 {

@@ -14,7 +14,7 @@ typedef struct coll_case {
     int dim, concat;
     bool tiled, empty; /* empty: blocks without elements */
     spmd_to to;
-    const char *mesh, *axes;
+    const char *mesh, *axes, *groups;
 } coll_case;
 
 /* The permutation of the tests: a ring, open at the end if there are more than two. */
@@ -53,11 +53,16 @@ static inline double fold_at(const coll_case *c, const value *in, int devices, c
     return c->kind == PMEAN ? result / n : result;
 }
 
+static inline int case_members(const coll_case *c, const model *m, int device, int *members, int *me)
+{
+    return model_narrow(c->groups, members, me, model_group(m, c->axes, device, members, me));
+}
+
 /* Element `index` of device's output block. block: the input block's shape. */
 static inline double reference_at(const coll_case *c, const model *m, const value *in, const int64_t *block, int device,
                                   const int64_t *output_index)
 {
-    int members[SPMD_MAX_DEVICES], me = 0, n = model_group(m, c->axes, device, members, &me), from;
+    int members[SPMD_MAX_DEVICES], me = 0, n = case_members(c, m, device, members, &me), from;
     int64_t index[SPMD_MAX_RANK];
     memcpy(index, output_index, sizeof index);
     switch (c->kind) {
@@ -164,19 +169,19 @@ static inline spmd_status run_case(spmd_ctx *ctx, const coll_case *c, const spmd
 {
     switch (c->kind) {
     case PSUM:
-        return spmd_psum(ctx, in, c->axes, out);
+        return c->groups ? spmd_psum_groups(ctx, in, c->axes, c->groups, out) : spmd_psum(ctx, in, c->axes, out);
     case PMEAN:
-        return spmd_pmean(ctx, in, c->axes, out);
+        return c->groups ? spmd_pmean_groups(ctx, in, c->axes, c->groups, out) : spmd_pmean(ctx, in, c->axes, out);
     case PMAX:
-        return spmd_pmax(ctx, in, c->axes, out);
+        return c->groups ? spmd_pmax_groups(ctx, in, c->axes, c->groups, out) : spmd_pmax(ctx, in, c->axes, out);
     case PMIN:
-        return spmd_pmin(ctx, in, c->axes, out);
+        return c->groups ? spmd_pmin_groups(ctx, in, c->axes, c->groups, out) : spmd_pmin(ctx, in, c->axes, out);
     case GATHER:
-        return spmd_all_gather(ctx, in, c->axes, &(spmd_gather_opts){c->dim, c->tiled, c->to}, out);
+        return spmd_all_gather(ctx, in, c->axes, &(spmd_gather_opts){c->dim, c->tiled, c->to, c->groups}, out);
     case SCATTER:
-        return spmd_psum_scatter(ctx, in, c->axes, &(spmd_scatter_opts){c->dim, c->tiled}, out);
+        return spmd_psum_scatter(ctx, in, c->axes, &(spmd_scatter_opts){c->dim, c->tiled, c->groups}, out);
     case EXCHANGE:
-        return spmd_all_to_all(ctx, in, c->axes, &(spmd_exchange_opts){c->dim, c->concat, c->tiled}, out);
+        return spmd_all_to_all(ctx, in, c->axes, &(spmd_exchange_opts){c->dim, c->concat, c->tiled, c->groups}, out);
     case PERMUTE:
         return run_permute(ctx, in, c->axes, out);
     default: {
@@ -199,7 +204,7 @@ static inline void check_case(const coll_case *c)
 {
     model m = model_make(c->mesh);
     char spec[64];
-    int members[SPMD_MAX_DEVICES], me, n = model_group(&m, c->axes, 0, members, &me);
+    int members[SPMD_MAX_DEVICES], me = 0, n = case_members(c, &m, 0, members, &me);
     int64_t block[3], input[3], output[4];
     int rank = case_shapes(c, n, block, output);
     memcpy(input, block, sizeof input);
@@ -214,8 +219,9 @@ static inline void check_case(const coll_case *c)
     for (int dtype = 0; dtype < SPMD_DTYPE_COUNT; dtype++) {
         value want = reference(c, &m, &in[dtype], block, rank, output);
         int64_t wrong = value_count_wrong(&out[dtype], &want);
-        ck_assert_msg(wrong == 0, "kind %d dim %d concat %d tiled %d empty %d on %s over %s, %s: %lld of %lld wrong",
-                      c->kind, c->dim, c->concat, c->tiled, c->empty, c->mesh, c->axes,
+        ck_assert_msg(wrong == 0,
+                      "kind %d dim %d concat %d tiled %d empty %d on %s over %s in %s, %s: %lld of %lld wrong", c->kind,
+                      c->dim, c->concat, c->tiled, c->empty, c->mesh, c->axes, c->groups ? c->groups : "one",
                       spmd_dtype_name((spmd_dtype)dtype), (long long)wrong, (long long)value_count(&want));
         value_free(&want);
     }

@@ -71,7 +71,7 @@ static void check_problem(const problem *p, unsigned seed)
 {
     model m = model_make(p->c.mesh);
     char cut[64];
-    int members[SPMD_MAX_DEVICES], me, n = model_group(&m, p->c.axes, 0, members, &me);
+    int members[SPMD_MAX_DEVICES], me = 0, n = case_members(&p->c, &m, 0, members, &me);
     int64_t shape[3], output[4];
     case_shapes(&p->c, n, shape, output);
     model_spec(&m, cut);
@@ -96,9 +96,10 @@ static void check_problem(const problem *p, unsigned seed)
         ck_spmd_ok(harness_run(p->c.mesh, differentiate, (void *)p, 2, (value[]){step, in[1]}, 2, out));
         ck_assert_msg(
             value_at(&out[0], 0) - before == expected,
-            "kind %d dim %d tiled %d to %d on %s over %s, replicated %d weighted %d twice %d local %u: %g, gradient %g",
-            p->c.kind, p->c.dim, p->c.tiled, p->c.to, p->c.mesh, p->c.axes, p->replicated, p->weighted, p->twice,
-            p->local, value_at(&out[0], 0) - before, expected);
+            "kind %d dim %d tiled %d to %d on %s over %s in %s, replicated %d weighted %d twice %d local %u: %g, "
+            "gradient %g",
+            p->c.kind, p->c.dim, p->c.tiled, p->c.to, p->c.mesh, p->c.axes, p->c.groups, p->replicated, p->weighted,
+            p->twice, p->local, value_at(&out[0], 0) - before, expected);
         values_free(out, 2);
         value_free(&step);
     }
@@ -121,19 +122,43 @@ static const coll_case grad_cases[] = {
 };
 enum { GRAD_CASES = sizeof grad_cases / sizeof grad_cases[0] };
 
+static void check_options(const coll_case *c, const char *mesh, const char *axes, const char *groups, unsigned seed)
+{
+    static const unsigned local[] = {0, 1, ~0u};
+    for (unsigned options = 0; options < 24; options += groups ? 5 : 1) { /* with groups a mix of them is enough */
+        problem p = {*c, options & 1, options & 2, options & 4, local[options / 8]};
+        p.c.mesh = mesh;
+        p.c.axes = axes;
+        p.c.groups = groups;
+        check_problem(&p, 24 * seed + options);
+    }
+}
+
+/* Sizes are powers of two, so that means are exact. */
 START_TEST(equals_differences)
 {
-    /* sizes are powers of two, so that means are exact */
     static const mesh_case meshes[] = {{"x=4", "x"},       {"x=1", "x"},       {"x=2,y=2", "x"},      {"x=2,y=2", "y"},
                                        {"x=2,y=2", "y,x"}, {"x=2,y=1", "x,y"}, {"x=2,y=2,z=2", "z,x"}};
-    for (int mesh = 0; mesh < 7; mesh++)
-        for (unsigned options = 0; options < 24; options++) {
-            static const unsigned local[] = {0, 1, ~0u};
-            problem p = {grad_cases[_i], options & 1, options & 2, options & 4, local[options / 8]};
-            p.c.mesh = meshes[mesh].mesh;
-            p.c.axes = meshes[mesh].axes;
-            check_problem(&p, (unsigned)mesh * 24 + options);
-        }
+    for (unsigned k = 0; k < 7; k++)
+        check_options(&grad_cases[_i], meshes[k].mesh, meshes[k].axes, NULL, k);
+}
+END_TEST
+
+START_TEST(equals_differences_in_groups)
+{
+    static const struct {
+        const char *mesh, *axes, *groups;
+    } cases[] = {{"x=4", "x", "0,2;3,1"},
+                 {"x=2,y=2", "y,x", "3,0;1,2"},
+                 {"x=2,y=2", "y", "1;0"},
+                 {"x=4,y=2", "x", "0;3;2,1"},
+                 {"x=5", "x", "4,1,3,2;0"}};
+    const coll_case *c = &grad_cases[_i];
+    bool reduces = c->kind == PSUM || c->kind == PMEAN;
+    if (c->kind == PERMUTE || c->kind == BROADCAST || c->to == SPMD_TO_INVARYING)
+        return; /* have no groups */
+    for (unsigned k = 0; k < (reduces ? 5 : 3); k++)
+        check_options(c, cases[k].mesh, cases[k].axes, cases[k].groups, k);
 }
 END_TEST
 
@@ -166,4 +191,5 @@ START_TEST(a_maximum_has_no_gradient)
 END_TEST
 
 HARNESS_MAIN("coll_grad", tcase_add_loop_test(tc, equals_differences, 0, GRAD_CASES);
+             tcase_add_loop_test(tc, equals_differences_in_groups, 0, GRAD_CASES);
              tcase_add_test(tc, a_maximum_has_no_gradient);)
