@@ -2,7 +2,7 @@
 # that do not begin with "/* Private" (lint compares).
 set(public_headers
     spmd/status.h spmd/dtype.h spmd/mesh.h spmd/spec.h spmd/tensor.h spmd/array.h spmd/shard_map.h spmd/custom.h
-    spmd/grad.h spmd/spmdkit.h
+    spmd/grad.h spmd/spmdkit.h spmd/testing.h
     collectives/collectives.h
     kernels/kernels.h
     models/data.h models/mlp.h models/optim.h models/safetensors.h models/train.h)
@@ -12,6 +12,9 @@ foreach(header IN LISTS public_headers)
 endforeach()
 
 install(TARGETS spmdkit spmdkit_static EXPORT spmdkit)
+if(TARGET spmdkit_testing)
+    install(TARGETS spmdkit_testing EXPORT spmdkit)
+endif()
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/spmdkit)
 install(EXPORT spmdkit NAMESPACE spmdkit:: FILE spmdkitConfig.cmake DESTINATION ${package_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/spmdkitConfigVersion.cmake COMPATIBILITY SameMinorVersion)

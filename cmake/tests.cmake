@@ -4,9 +4,21 @@
 pkg_check_modules(CHECK IMPORTED_TARGET check)
 spmd_need("${CHECK_FOUND}" "Check" "check libsubunit-dev" "SPMD_TESTS")
 
-file(GLOB harness_sources CONFIGURE_DEPENDS tests/harness/harness_*.c)
+# The testing kit is a library for users, too; what only this tree's tests need (golden values) stays beside it.
+file(GLOB kit_sources CONFIGURE_DEPENDS tests/kit/kit_*.c)
+add_library(spmdkit_testing STATIC ${kit_sources})
+add_library(spmdkit::testing ALIAS spmdkit_testing)
+set_target_properties(spmdkit_testing PROPERTIES EXPORT_NAME testing POSITION_INDEPENDENT_CODE ON)
+target_include_directories(spmdkit_testing PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/spmdkit>)
+# No spmdkit here: the user's program decides between spmdkit::spmdkit and spmdkit::static.
+target_link_libraries(spmdkit_testing PUBLIC m
+    "$<BUILD_INTERFACE:PkgConfig::CHECK>" "$<INSTALL_INTERFACE:${CHECK_LIBRARIES}>"
+    PRIVATE $<BUILD_INTERFACE:spmdkit_flags>)
+
+file(GLOB harness_sources CONFIGURE_DEPENDS tests/harness/*.c)
 add_library(spmd_harness STATIC ${harness_sources})
-target_link_libraries(spmd_harness PUBLIC spmdkit_static spmdkit_flags PkgConfig::CHECK m)
+target_link_libraries(spmd_harness PUBLIC spmdkit_testing spmdkit_static spmdkit_flags)
 target_compile_definitions(spmd_harness PUBLIC ${SPMD_DEFINITIONS})
 
 # More devices than cores: pinning and oneDNN's own threads would only fight. libgomp also blinds TSan.
@@ -32,6 +44,24 @@ foreach(source IN LISTS tests)
     set_tests_properties(${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS "${folder}" SKIP_RETURN_CODE 77
         ENVIRONMENT "${test_environment}")
 endforeach()
+
+# Examples of tests, built as a user would build them.
+file(GLOB example_tests CONFIGURE_DEPENDS examples/*_test.c)
+foreach(source IN LISTS example_tests)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE spmdkit::testing spmdkit::spmdkit spmdkit_flags)
+    add_test(NAME examples/${name} COMMAND ${name})
+    set_tests_properties(examples/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS examples SKIP_RETURN_CODE 77
+        ENVIRONMENT "${test_environment}")
+endforeach()
+
+# The installed package, used by another project.
+add_test(NAME install/consumer COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR}
+    -DSOURCE=${PROJECT_SOURCE_DIR}/tests/install -DTYPE=${CMAKE_BUILD_TYPE} "-DFLAGS=${sanitize}"
+    -P ${PROJECT_SOURCE_DIR}/tests/install/consume.cmake)
+set_tests_properties(install/consumer PROPERTIES TIMEOUT ${test_timeout} LABELS install
+    ENVIRONMENT "${test_environment}")
 
 find_program(BASH_PROGRAM bash)
 if(BASH_PROGRAM AND EXISTS ${PROJECT_SOURCE_DIR}/tests/lint.sh)

@@ -1,7 +1,7 @@
 /* bench_collectives from outside, at tiny sizes: what scripts rely on, right results for every row, dtype and mesh, and
  * bad usage. Times are never looked at, only that there are some. */
 #include "bench/coll_rows.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <cjson/cJSON.h>
 #include <sys/wait.h>
 
@@ -144,6 +144,6 @@ START_TEST(usage)
 }
 END_TEST
 
-HARNESS_MAIN("bench_collectives", tcase_add_test(tc, lines_for_scripts);
-             tcase_add_loop_test(tc, every_row_is_right, 0, 8 * 5); tcase_add_test(tc, wrong_elements_are_counted);
-             tcase_add_test(tc, barrier); tcase_add_test(tc, usage);)
+SPMD_TEST_MAIN("bench_collectives", tcase_add_test(tc, lines_for_scripts);
+               tcase_add_loop_test(tc, every_row_is_right, 0, 8 * 5); tcase_add_test(tc, wrong_elements_are_counted);
+               tcase_add_test(tc, barrier); tcase_add_test(tc, usage);)

@@ -1,6 +1,6 @@
 /* The program from outside: exit codes, what goes to stdout and what to stderr, the JSON, bad usage, logs that cannot
  * be written, Ctrl-C. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <cjson/cJSON.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -266,6 +266,6 @@ START_TEST(interrupt_ends_after_the_step)
 }
 END_TEST
 
-HARNESS_MAIN("cli", tcase_add_checked_fixture(tc, make_folder, remove_folder); tcase_add_test(tc, usage);
-             tcase_add_test(tc, info); tcase_add_test(tc, train_for_scripts); tcase_add_test(tc, train_for_people);
-             tcase_add_test(tc, nan_is_a_failure); tcase_add_test(tc, interrupt_ends_after_the_step);)
+SPMD_TEST_MAIN("cli", tcase_add_checked_fixture(tc, make_folder, remove_folder); tcase_add_test(tc, usage);
+               tcase_add_test(tc, info); tcase_add_test(tc, train_for_scripts); tcase_add_test(tc, train_for_people);
+               tcase_add_test(tc, nan_is_a_failure); tcase_add_test(tc, interrupt_ends_after_the_step);)

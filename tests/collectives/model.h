@@ -2,7 +2,7 @@
 #ifndef TESTS_COLLECTIVES_MODEL_H
 #define TESTS_COLLECTIVES_MODEL_H
 
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <stdio.h>
 
 /* Meshes, and axes of theirs in some order. */

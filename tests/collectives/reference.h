@@ -23,12 +23,12 @@ static inline int permute_source(int destination, int n)
     return destination == 0 && n > 2 ? -1 : (destination + n - 1) % n;
 }
 
-static inline double block_at(const value *in, int devices, int device, const int64_t *index)
+static inline double block_at(const spmd_value *in, int devices, int device, const int64_t *index)
 {
     int64_t at = device * (in->shape[0] / devices) + index[0];
     for (int d = 1; d < in->rank; d++)
         at = at * in->shape[d] + index[d];
-    return value_at(in, at);
+    return spmd_value_at(in, at);
 }
 
 static inline void index_remove(int64_t *index, int dim)
@@ -42,7 +42,7 @@ static inline void index_insert(int64_t *index, int dim, int64_t i)
     index[dim] = i;
 }
 
-static inline double fold_at(const coll_case *c, const value *in, int devices, const int *members, int n,
+static inline double fold_at(const coll_case *c, const spmd_value *in, int devices, const int *members, int n,
                              const int64_t *index)
 {
     double result = block_at(in, devices, members[0], index);
@@ -59,8 +59,8 @@ static inline int case_members(const coll_case *c, const model *m, int device, i
 }
 
 /* Element `index` of device's output block. block: the input block's shape. */
-static inline double reference_at(const coll_case *c, const model *m, const value *in, const int64_t *block, int device,
-                                  const int64_t *output_index)
+static inline double reference_at(const coll_case *c, const model *m, const spmd_value *in, const int64_t *block,
+                                  int device, const int64_t *output_index)
 {
     int members[SPMD_MAX_DEVICES], me = 0, n = case_members(c, m, device, members, &me), from;
     int64_t index[SPMD_MAX_RANK];
@@ -138,17 +138,17 @@ static inline int case_shapes(const coll_case *c, int n, int64_t in[3], int64_t 
 }
 
 /* All devices' outputs, one below the other. */
-static inline value reference(const coll_case *c, const model *m, const value *in, const int64_t *block, int rank,
-                              const int64_t *shape)
+static inline spmd_value reference(const coll_case *c, const model *m, const spmd_value *in, const int64_t *block,
+                                   int rank, const int64_t *shape)
 {
-    value want = value_zeros(reference_dtype(c->kind, in->dtype), NULL, rank, shape);
-    for (int64_t i = 0, count = value_count(&want); i < count; i++) {
+    spmd_value want = spmd_value_zeros(reference_dtype(c->kind, in->dtype), NULL, rank, shape);
+    for (int64_t i = 0, count = spmd_value_count(&want); i < count; i++) {
         int64_t index[SPMD_MAX_RANK] = {0}, rest = i, rows = shape[0] / m->devices;
         for (int d = rank - 1; d >= 0; rest /= shape[d], d--)
             index[d] = rest % shape[d];
         int device = (int)(index[0] / rows);
         index[0] %= rows;
-        value_set(&want, i, reference_at(c, m, in, block, device, index));
+        spmd_value_set(&want, i, reference_at(c, m, in, block, device, index));
     }
     return want;
 }
@@ -210,23 +210,23 @@ static inline void check_case(const coll_case *c)
     memcpy(input, block, sizeof input);
     input[0] *= m.devices;
     output[0] *= m.devices;
-    value in[SPMD_DTYPE_COUNT], out[SPMD_DTYPE_COUNT];
+    spmd_value in[SPMD_DTYPE_COUNT], out[SPMD_DTYPE_COUNT];
     for (int dtype = 0; dtype < SPMD_DTYPE_COUNT; dtype++) {
-        in[dtype] = value_exact((spmd_dtype)dtype, model_spec(&m, spec), 3, input, (unsigned)dtype + 1);
-        out[dtype] = (value){.spec = spec};
+        in[dtype] = spmd_value_exact((spmd_dtype)dtype, model_spec(&m, spec), 3, input, (unsigned)dtype + 1);
+        out[dtype] = (spmd_value){.spec = spec};
     }
-    ck_spmd_ok(harness_run(c->mesh, run_dtypes, (void *)c, SPMD_DTYPE_COUNT, in, SPMD_DTYPE_COUNT, out));
+    ck_spmd_ok(spmd_test_run(c->mesh, run_dtypes, (void *)c, SPMD_DTYPE_COUNT, in, SPMD_DTYPE_COUNT, out));
     for (int dtype = 0; dtype < SPMD_DTYPE_COUNT; dtype++) {
-        value want = reference(c, &m, &in[dtype], block, rank, output);
-        int64_t wrong = value_count_wrong(&out[dtype], &want);
+        spmd_value want = reference(c, &m, &in[dtype], block, rank, output);
+        int64_t wrong = spmd_value_count_wrong(&out[dtype], &want);
         ck_assert_msg(wrong == 0,
                       "kind %d dim %d concat %d tiled %d empty %d on %s over %s in %s, %s: %lld of %lld wrong", c->kind,
                       c->dim, c->concat, c->tiled, c->empty, c->mesh, c->axes, c->groups ? c->groups : "one",
-                      spmd_dtype_name((spmd_dtype)dtype), (long long)wrong, (long long)value_count(&want));
-        value_free(&want);
+                      spmd_dtype_name((spmd_dtype)dtype), (long long)wrong, (long long)spmd_value_count(&want));
+        spmd_value_free(&want);
     }
-    values_free(in, SPMD_DTYPE_COUNT);
-    values_free(out, SPMD_DTYPE_COUNT);
+    spmd_values_free(in, SPMD_DTYPE_COUNT);
+    spmd_values_free(out, SPMD_DTYPE_COUNT);
 }
 
 #endif

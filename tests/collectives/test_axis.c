@@ -18,10 +18,10 @@ START_TEST(index_is_row_major_in_the_order_given)
         const char *axes;
         const int32_t *want;
     } cases[] = {{"x,y", xy}, {"y,x", yx}, {"x", x}, {"y", y}};
-    value out = {.spec = "(x,y)"}, want = value_i32(NULL, VALUE_SHAPE(8), cases[_i].want);
-    ck_spmd_ok(harness_run("x=4,y=2", index_block, (void *)cases[_i].axes, 0, NULL, 1, &out));
-    ck_assert_int_eq(value_count_wrong(&out, &want), 0);
-    values_free((value[]){out, want}, 2);
+    spmd_value out = {.spec = "(x,y)"}, want = spmd_value_i32(NULL, SPMD_SHAPE(8), cases[_i].want);
+    ck_spmd_ok(spmd_test_run("x=4,y=2", index_block, (void *)cases[_i].axes, 0, NULL, 1, &out));
+    ck_assert_int_eq(spmd_value_count_wrong(&out, &want), 0);
+    spmd_values_free((spmd_value[]){out, want}, 2);
 }
 END_TEST
 
@@ -30,14 +30,14 @@ START_TEST(index_on_every_mesh)
     const mesh_case *c = &mesh_cases[_i];
     model m = model_make(c->mesh);
     char spec[64];
-    value out = {.spec = model_spec(&m, spec)};
-    ck_spmd_ok(harness_run(c->mesh, index_block, (void *)c->axes, 0, NULL, 1, &out));
+    spmd_value out = {.spec = model_spec(&m, spec)};
+    ck_spmd_ok(spmd_test_run(c->mesh, index_block, (void *)c->axes, 0, NULL, 1, &out));
     for (int device = 0; device < m.devices; device++) {
         int members[SPMD_MAX_DEVICES], me = -1;
         model_group(&m, c->axes, device, members, &me);
-        ck_assert_int_eq((int)value_at(&out, device), me);
+        ck_assert_int_eq((int)spmd_value_at(&out, device), me);
     }
-    value_free(&out);
+    spmd_value_free(&out);
 }
 END_TEST
 
@@ -64,9 +64,9 @@ static spmd_status sizes(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out,
 
 START_TEST(sizes_multiply)
 {
-    value x = value_exact(SPMD_F32, NULL, VALUE_SHAPE(2), 1), y = {.spec = NULL};
-    ck_spmd_ok(harness_run("x=2,y=1,z=3", sizes, NULL, 1, &x, 1, &y));
-    values_free((value[]){x, y}, 2);
+    spmd_value x = spmd_value_exact(SPMD_F32, NULL, SPMD_SHAPE(2), 1), y = {.spec = NULL};
+    ck_spmd_ok(spmd_test_run("x=2,y=1,z=3", sizes, NULL, 1, &x, 1, &y));
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -86,9 +86,9 @@ static spmd_status bad_size(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *o
 
 START_TEST(unknown_axes_are_named)
 {
-    value y = {.spec = NULL};
-    ck_spmd_fails(harness_run("x=2", bad_index, "data", 0, NULL, 1, &y), SPMD_EAXIS, "data");
-    ck_spmd_fails(harness_run("x=2", bad_size, "x,data", 0, NULL, 0, NULL), SPMD_EAXIS, "data");
+    spmd_value y = {.spec = NULL};
+    ck_spmd_fails(spmd_test_run("x=2", bad_index, "data", 0, NULL, 1, &y), SPMD_EAXIS, "data");
+    ck_spmd_fails(spmd_test_run("x=2", bad_size, "x,data", 0, NULL, 0, NULL), SPMD_EAXIS, "data");
 }
 END_TEST
 
@@ -113,11 +113,11 @@ static spmd_status casts(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out,
 
 START_TEST(casts_change_the_state_only)
 {
-    value x = value_exact(SPMD_F32, NULL, VALUE_SHAPE(5), 1), y = {.spec = NULL};
-    ck_spmd_ok(harness_run("x=3,y=2", casts, NULL, 1, &x, 1, &y));
+    spmd_value x = spmd_value_exact(SPMD_F32, NULL, SPMD_SHAPE(5), 1), y = {.spec = NULL};
+    ck_spmd_ok(spmd_test_run("x=3,y=2", casts, NULL, 1, &x, 1, &y));
     for (int k = 0; k < 5; k++)
-        ck_assert(value_at(&y, k) == 3 * value_at(&x, k));
-    values_free((value[]){x, y}, 2);
+        ck_assert(spmd_value_at(&y, k) == 3 * spmd_value_at(&x, k));
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -135,14 +135,15 @@ static spmd_status bad_cast(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *o
 START_TEST(casts_that_say_nothing_true)
 {
     static const char *const says[] = {"varies over 'x' already", "does not vary over 'x'", "partial over 'x' already"};
-    value in[] = {value_exact(SPMD_F32, "x", VALUE_SHAPE(2), 1), value_exact(SPMD_F32, NULL, VALUE_SHAPE(2), 1)};
-    value y = {.spec = "x"};
-    ck_spmd_fails(harness_run("x=2,y=2", bad_cast, &(int){_i}, 2, in, 1, &y), SPMD_EINVAL, says[_i]);
-    values_free(in, 2);
+    spmd_value in[] = {spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(2), 1),
+                       spmd_value_exact(SPMD_F32, NULL, SPMD_SHAPE(2), 1)};
+    spmd_value y = {.spec = "x"};
+    ck_spmd_fails(spmd_test_run("x=2,y=2", bad_cast, &(int){_i}, 2, in, 1, &y), SPMD_EINVAL, says[_i]);
+    spmd_values_free(in, 2);
 }
 END_TEST
 
-HARNESS_MAIN("axis", tcase_add_loop_test(tc, index_is_row_major_in_the_order_given, 0, 4);
-             tcase_add_loop_test(tc, index_on_every_mesh, 0, MESH_CASES); tcase_add_test(tc, sizes_multiply);
-             tcase_add_test(tc, unknown_axes_are_named); tcase_add_test(tc, casts_change_the_state_only);
-             tcase_add_loop_test(tc, casts_that_say_nothing_true, 0, 3);)
+SPMD_TEST_MAIN("axis", tcase_add_loop_test(tc, index_is_row_major_in_the_order_given, 0, 4);
+               tcase_add_loop_test(tc, index_on_every_mesh, 0, MESH_CASES); tcase_add_test(tc, sizes_multiply);
+               tcase_add_test(tc, unknown_axes_are_named); tcase_add_test(tc, casts_change_the_state_only);
+               tcase_add_loop_test(tc, casts_that_say_nothing_true, 0, 3);)

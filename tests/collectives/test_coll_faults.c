@@ -1,6 +1,6 @@
 /* Shards that do not make the same calls, and shards that fail: one report with both call sites, in time, and a mesh
  * that works afterwards. Also: many meetings of more shards than cores, out of memory. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -175,21 +175,21 @@ static spmd_status chatter(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *ou
 
 START_TEST(thousands_of_meetings_on_few_cores)
 {
-    value x = value_exact(SPMD_F32, "(x,y,z)", VALUE_SHAPE(8 * 33), 1), y = {.spec = NULL};
+    spmd_value x = spmd_value_exact(SPMD_F32, "(x,y,z)", SPMD_SHAPE(8 * 33), 1), y = {.spec = NULL};
     spmd_stats stats;
     double start = seconds();
-    ck_spmd_ok(harness_run_job("x=2,y=2,z=2", &(spmd_job){.stats = &stats}, chatter, NULL, 1, &x, 1, &y));
+    ck_spmd_ok(spmd_test_run_job("x=2,y=2,z=2", &(spmd_job){.stats = &stats}, chatter, NULL, 1, &x, 1, &y));
     ck_assert_int_eq(stats.collectives, 2000);
     ck_assert_int_eq(stats.bytes, 2000 * 33 * 4);
     ck_assert_int_eq(stats.collectives_by_axes[7], 500);
-    ck_assert_msg(seconds() - start < 0.4 * harness_timeout(), "%g s", seconds() - start);
+    ck_assert_msg(seconds() - start < 0.4 * spmd_test_timeout(), "%g s", seconds() - start);
     for (int i = 0; i < 33; i++) {
         double sum = 0;
         for (int k = 0; k < 8; k++)
-            sum += value_at(&x, k * 33 + i);
-        ck_assert(value_at(&y, i) == sum / 8);
+            sum += spmd_value_at(&x, k * 33 + i);
+        ck_assert(spmd_value_at(&y, i) == sum / 8);
     }
-    values_free((value[]){x, y}, 2);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -241,5 +241,5 @@ START_TEST(out_of_memory_is_a_status)
 }
 END_TEST
 
-HARNESS_MAIN("coll_faults", tcase_add_loop_test(tc, mismatches_are_reported_and_survived, 0, 16);
-             tcase_add_test(tc, thousands_of_meetings_on_few_cores); tcase_add_test(tc, out_of_memory_is_a_status);)
+SPMD_TEST_MAIN("coll_faults", tcase_add_loop_test(tc, mismatches_are_reported_and_survived, 0, 16);
+               tcase_add_test(tc, thousands_of_meetings_on_few_cores); tcase_add_test(tc, out_of_memory_is_a_status);)

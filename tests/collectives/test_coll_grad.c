@@ -77,33 +77,34 @@ static void check_problem(const problem *p, unsigned seed)
     model_spec(&m, cut);
     const char *spec = p->replicated ? NULL : cut;
     shape[0] *= p->replicated ? 1 : m.devices;
-    value in[] = {value_exact(SPMD_F32, spec, 3, shape, seed), value_zeros(SPMD_F32, cut, VALUE_SHAPE(m.devices))};
+    spmd_value in[] = {spmd_value_exact(SPMD_F32, spec, 3, shape, seed),
+                       spmd_value_zeros(SPMD_F32, cut, SPMD_SHAPE(m.devices))};
     for (int k = 0; k < m.devices; k++)
-        value_set(&in[1], k, 1 + k % 3);
-    value out[] = {{.spec = NULL}, {.spec = spec}};
-    ck_spmd_ok(harness_run(p->c.mesh, differentiate, (void *)p, 2, in, 2, out));
-    double before = value_at(&out[0], 0);
-    value_free(&out[0]);
-    value grad = out[1];
+        spmd_value_set(&in[1], k, 1 + k % 3);
+    spmd_value out[] = {{.spec = NULL}, {.spec = spec}};
+    ck_spmd_ok(spmd_test_run(p->c.mesh, differentiate, (void *)p, 2, in, 2, out));
+    double before = spmd_value_at(&out[0], 0);
+    spmd_value_free(&out[0]);
+    spmd_value grad = out[1];
     for (unsigned direction = 1; direction < 4; direction++) {
-        value step = value_exact(SPMD_F32, spec, 3, shape, seed + direction);
+        spmd_value step = spmd_value_exact(SPMD_F32, spec, 3, shape, seed + direction);
         double expected = 0;
-        for (int64_t i = 0, count = value_count(&step); i < count; i++) {
-            expected += value_at(&grad, i) * value_at(&step, i);
-            value_set(&step, i, value_at(&in[0], i) + value_at(&step, i));
+        for (int64_t i = 0, count = spmd_value_count(&step); i < count; i++) {
+            expected += spmd_value_at(&grad, i) * spmd_value_at(&step, i);
+            spmd_value_set(&step, i, spmd_value_at(&in[0], i) + spmd_value_at(&step, i));
         }
-        out[1] = (value){.spec = spec};
-        ck_spmd_ok(harness_run(p->c.mesh, differentiate, (void *)p, 2, (value[]){step, in[1]}, 2, out));
+        out[1] = (spmd_value){.spec = spec};
+        ck_spmd_ok(spmd_test_run(p->c.mesh, differentiate, (void *)p, 2, (spmd_value[]){step, in[1]}, 2, out));
         ck_assert_msg(
-            value_at(&out[0], 0) - before == expected,
+            spmd_value_at(&out[0], 0) - before == expected,
             "kind %d dim %d tiled %d to %d on %s over %s in %s, replicated %d weighted %d twice %d local %u: %g, "
             "gradient %g",
             p->c.kind, p->c.dim, p->c.tiled, p->c.to, p->c.mesh, p->c.axes, p->c.groups, p->replicated, p->weighted,
-            p->twice, p->local, value_at(&out[0], 0) - before, expected);
-        values_free(out, 2);
-        value_free(&step);
+            p->twice, p->local, spmd_value_at(&out[0], 0) - before, expected);
+        spmd_values_free(out, 2);
+        spmd_value_free(&step);
     }
-    values_free((value[]){in[0], in[1], grad}, 3);
+    spmd_values_free((spmd_value[]){in[0], in[1], grad}, 3);
 }
 
 static const coll_case grad_cases[] = {
@@ -181,15 +182,15 @@ static spmd_status grad_of_max(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor
 
 START_TEST(a_maximum_has_no_gradient)
 {
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(4), 1), y = {.spec = "x"};
-    ck_spmd_fails(harness_run("x=2", grad_of_max, &(bool){false}, 1, &x, 1, &y), SPMD_EGRAD, "pmax has no gradient");
-    ck_spmd_ok(harness_run("x=2", grad_of_max, &(bool){true}, 1, &x, 1, &y));
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(4), 1), y = {.spec = "x"};
+    ck_spmd_fails(spmd_test_run("x=2", grad_of_max, &(bool){false}, 1, &x, 1, &y), SPMD_EGRAD, "pmax has no gradient");
+    ck_spmd_ok(spmd_test_run("x=2", grad_of_max, &(bool){true}, 1, &x, 1, &y));
     for (int k = 0; k < 4; k++)
-        ck_assert(value_at(&y, k) == 1);
-    values_free((value[]){x, y}, 2);
+        ck_assert(spmd_value_at(&y, k) == 1);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
-HARNESS_MAIN("coll_grad", tcase_add_loop_test(tc, equals_differences, 0, GRAD_CASES);
-             tcase_add_loop_test(tc, equals_differences_in_groups, 0, GRAD_CASES);
-             tcase_add_test(tc, a_maximum_has_no_gradient);)
+SPMD_TEST_MAIN("coll_grad", tcase_add_loop_test(tc, equals_differences, 0, GRAD_CASES);
+               tcase_add_loop_test(tc, equals_differences_in_groups, 0, GRAD_CASES);
+               tcase_add_test(tc, a_maximum_has_no_gradient);)

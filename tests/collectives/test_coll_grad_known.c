@@ -1,7 +1,7 @@
 /* Gradients whose numbers are known from JAX's tests, documents and bug reports, here under our own rule: the loss is
  * differentiated inside the shard function; a loss that is the same on every shard has settled gradients, a local loss
  * has local ones. Expected: loss and gradient, and how many collectives transposition added. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 typedef struct known {
     const char *what;
@@ -198,23 +198,24 @@ static spmd_status run(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, v
 START_TEST(known_numbers)
 {
     known k = cases[_i];
-    value x = value_zeros(SPMD_F32, k.spec, 1, &k.size), out[] = {{.spec = NULL}, {.spec = k.cast ? "x" : k.spec}};
+    spmd_value x = spmd_value_zeros(SPMD_F32, k.spec, 1, &k.size),
+               out[] = {{.spec = NULL}, {.spec = k.cast ? "x" : k.spec}};
     for (int64_t i = 0; i < k.size; i++)
-        value_set(&x, i, k.first + (double)i * k.increment);
+        spmd_value_set(&x, i, k.first + (double)i * k.increment);
     char mesh[16];
     snprintf(mesh, sizeof mesh, "x=%d", k.n);
     spmd_stats stats;
-    ck_spmd_ok(harness_run_job(mesh, &(spmd_job){.stats = &stats}, run, &k, 1, &x, 2, out));
-    ck_assert_msg(value_at(&out[0], 0) == k.want_loss, "%s: loss %g", k.what, value_at(&out[0], 0));
-    for (int64_t i = 0; i < value_count(&out[1]); i++)
-        ck_assert_msg(value_at(&out[1], i) == k.want[i % k.period], "%s: gradient %lld is %g", k.what, (long long)i,
-                      value_at(&out[1], i));
+    ck_spmd_ok(spmd_test_run_job(mesh, &(spmd_job){.stats = &stats}, run, &k, 1, &x, 2, out));
+    ck_assert_msg(spmd_value_at(&out[0], 0) == k.want_loss, "%s: loss %g", k.what, spmd_value_at(&out[0], 0));
+    for (int64_t i = 0; i < spmd_value_count(&out[1]); i++)
+        ck_assert_msg(spmd_value_at(&out[1], i) == k.want[i % k.period], "%s: gradient %lld is %g", k.what,
+                      (long long)i, spmd_value_at(&out[1], i));
     ck_assert_msg(stats.implied == k.implied, "%s: %lld collectives added", k.what, (long long)stats.implied);
-    value_free(&x);
-    values_free(out, 2);
+    spmd_value_free(&x);
+    spmd_values_free(out, 2);
 }
 END_TEST
 
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-HARNESS_MAIN("coll_grad_known", tcase_add_loop_test(tc, known_numbers, 0, CASES);)
+SPMD_TEST_MAIN("coll_grad_known", tcase_add_loop_test(tc, known_numbers, 0, CASES);)

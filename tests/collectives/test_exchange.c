@@ -36,13 +36,13 @@ START_TEST(known_numbers)
     static const float moved[] = {3, 5, 5, 9, 1, 9, 3, 7, 4, 2, 5, 1, 1, 6, 8, 2};
     coll_case c = {.kind = EXCHANGE, .tiled = true, .axes = "x"}, last = c;
     last.dim = last.concat = -1;
-    value x = value_f32("x", VALUE_SHAPE(16), digits), y = {.spec = "x"}, z = {.spec = "x"};
-    value want = value_f32(NULL, VALUE_SHAPE(16), moved);
-    ck_spmd_ok(harness_run("x=4", run_fixed, &c, 1, &x, 1, &y));
-    ck_spmd_ok(harness_run("x=4", run_fixed, &last, 1, &x, 1, &z));
-    ck_assert_int_eq(value_count_wrong(&y, &want), 0);
-    ck_assert_int_eq(value_count_wrong(&z, &want), 0);
-    values_free((value[]){x, y, z, want}, 4);
+    spmd_value x = spmd_value_f32("x", SPMD_SHAPE(16), digits), y = {.spec = "x"}, z = {.spec = "x"};
+    spmd_value want = spmd_value_f32(NULL, SPMD_SHAPE(16), moved);
+    ck_spmd_ok(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &y));
+    ck_spmd_ok(spmd_test_run("x=4", run_fixed, &last, 1, &x, 1, &z));
+    ck_assert_int_eq(spmd_value_count_wrong(&y, &want), 0);
+    ck_assert_int_eq(spmd_value_count_wrong(&z, &want), 0);
+    spmd_values_free((spmd_value[]){x, y, z, want}, 4);
 }
 END_TEST
 
@@ -60,9 +60,9 @@ START_TEST(slices_that_do_not_fit)
         {{.kind = EXCHANGE, .concat = 1, .axes = "x"}, 4, ".concat"},
     };
     coll_case c = cases[_i].c;
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(4 * cases[_i].block), 1), y = {.spec = "x"};
-    ck_spmd_fails(harness_run("x=4", run_fixed, &c, 1, &x, 1, &y), SPMD_ESHAPE, cases[_i].says);
-    value_free(&x);
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(4 * cases[_i].block), 1), y = {.spec = "x"};
+    ck_spmd_fails(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &y), SPMD_ESHAPE, cases[_i].says);
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -100,18 +100,19 @@ START_TEST(pairs_are_followed_or_named)
         {"x=8", "x", -1, {{0}}, "-1 pairs", {0}},
     };
     permutation p = cases[_i];
-    value x = value_zeros(SPMD_F32, strchr(p.mesh, 'y') ? "(x,y)" : "x", VALUE_SHAPE(8)), y = {.spec = x.spec};
+    spmd_value x = spmd_value_zeros(SPMD_F32, strchr(p.mesh, 'y') ? "(x,y)" : "x", SPMD_SHAPE(8)), y = {.spec = x.spec};
     for (int k = 0; k < 8; k++)
-        value_set(&x, k, k);
+        spmd_value_set(&x, k, k);
     if (p.says) {
-        ck_spmd_fails(harness_run(p.mesh, run_pairs, &p, 1, &x, 1, &y), SPMD_EINVAL, p.says);
+        ck_spmd_fails(spmd_test_run(p.mesh, run_pairs, &p, 1, &x, 1, &y), SPMD_EINVAL, p.says);
     } else {
-        ck_spmd_ok(harness_run(p.mesh, run_pairs, &p, 1, &x, 1, &y));
+        ck_spmd_ok(spmd_test_run(p.mesh, run_pairs, &p, 1, &x, 1, &y));
         for (int k = 0; k < 8; k++)
-            ck_assert_msg(value_at(&y, k) == p.want[k], "shard %d: %g, wanted %g", k, value_at(&y, k), p.want[k]);
-        value_free(&y);
+            ck_assert_msg(spmd_value_at(&y, k) == p.want[k], "shard %d: %g, wanted %g", k, spmd_value_at(&y, k),
+                          p.want[k]);
+        spmd_value_free(&y);
     }
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -122,12 +123,12 @@ static spmd_status bad_source(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor 
 
 START_TEST(broadcast_needs_a_source)
 {
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(4), 1), y = {.spec = NULL};
-    ck_spmd_fails(harness_run("x=4", bad_source, &(int){4}, 1, &x, 1, &y), SPMD_EINVAL, "source 4; expected 0 to 3");
-    ck_spmd_fails(harness_run("x=4", bad_source, &(int){-1}, 1, &x, 1, &y), SPMD_EINVAL, "source -1");
-    ck_spmd_ok(harness_run("x=4", bad_source, &(int){2}, 1, &x, 1, &y)); /* invarying: may be returned under P() */
-    ck_assert(value_at(&y, 0) == value_at(&x, 2));
-    values_free((value[]){x, y}, 2);
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(4), 1), y = {.spec = NULL};
+    ck_spmd_fails(spmd_test_run("x=4", bad_source, &(int){4}, 1, &x, 1, &y), SPMD_EINVAL, "source 4; expected 0 to 3");
+    ck_spmd_fails(spmd_test_run("x=4", bad_source, &(int){-1}, 1, &x, 1, &y), SPMD_EINVAL, "source -1");
+    ck_spmd_ok(spmd_test_run("x=4", bad_source, &(int){2}, 1, &x, 1, &y)); /* invarying: may be returned under P() */
+    ck_assert(spmd_value_at(&y, 0) == spmd_value_at(&x, 2));
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -145,12 +146,12 @@ static spmd_status move_partial(spmd_ctx *ctx, const spmd_tensor *in, spmd_tenso
 START_TEST(partial_values)
 {
     coll_case c = {.kind = (kind)_i, .tiled = true, .axes = "x"};
-    value x = value_exact(SPMD_F32, "(x,y)", VALUE_SHAPE(8), 1), y = {.spec = "x"};
-    ck_spmd_ok(harness_run("x=2,y=2", move_partial, &c, 1, &x, 1, &y));
-    value_free(&y);
+    spmd_value x = spmd_value_exact(SPMD_F32, "(x,y)", SPMD_SHAPE(8), 1), y = {.spec = "x"};
+    ck_spmd_ok(spmd_test_run("x=2,y=2", move_partial, &c, 1, &x, 1, &y));
+    spmd_value_free(&y);
     c.axes = "y";
-    ck_spmd_fails(harness_run("x=2,y=2", move_partial, &c, 1, &x, 1, &y), SPMD_EINVAL, "psum it first");
-    value_free(&x);
+    ck_spmd_fails(spmd_test_run("x=2,y=2", move_partial, &c, 1, &x, 1, &y), SPMD_EINVAL, "psum it first");
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -164,16 +165,16 @@ static spmd_status no_axes(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *ou
 
 START_TEST(no_axes_change_nothing)
 {
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(6), 1), y = {.spec = "x"};
-    ck_spmd_ok(harness_run("x=2", no_axes, NULL, 1, &x, 1, &y));
-    ck_assert_int_eq(value_count_wrong(&x, &y), 0);
-    values_free((value[]){x, y}, 2);
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(6), 1), y = {.spec = "x"};
+    ck_spmd_ok(spmd_test_run("x=2", no_axes, NULL, 1, &x, 1, &y));
+    ck_assert_int_eq(spmd_value_count_wrong(&x, &y), 0);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
-HARNESS_MAIN("exchange", tcase_add_loop_test(tc, exchange_equals_the_definition, 0, MESH_CASES);
-             tcase_add_loop_test(tc, permute_and_broadcast_equal_the_definition, 0, MESH_CASES);
-             tcase_add_test(tc, known_numbers); tcase_add_loop_test(tc, slices_that_do_not_fit, 0, 5);
-             tcase_add_loop_test(tc, pairs_are_followed_or_named, 0, 10); tcase_add_test(tc, broadcast_needs_a_source);
-             tcase_add_test(tc, no_axes_change_nothing);
-             tcase_add_loop_test(tc, partial_values, EXCHANGE, BROADCAST + 1);)
+SPMD_TEST_MAIN("exchange", tcase_add_loop_test(tc, exchange_equals_the_definition, 0, MESH_CASES);
+               tcase_add_loop_test(tc, permute_and_broadcast_equal_the_definition, 0, MESH_CASES);
+               tcase_add_test(tc, known_numbers); tcase_add_loop_test(tc, slices_that_do_not_fit, 0, 5);
+               tcase_add_loop_test(tc, pairs_are_followed_or_named, 0, 10);
+               tcase_add_test(tc, broadcast_needs_a_source); tcase_add_test(tc, no_axes_change_nothing);
+               tcase_add_loop_test(tc, partial_values, EXCHANGE, BROADCAST + 1);)

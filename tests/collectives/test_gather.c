@@ -42,13 +42,13 @@ START_TEST(known_numbers)
 {
     static const float sums[] = {22, 20, 12, 17};
     coll_case sum = {.kind = PSUM, .axes = "x"}, scatter = {.kind = SCATTER, .tiled = true, .axes = "x"};
-    value x = value_f32("x", VALUE_SHAPE(16), digits), y = {.spec = NULL}, z = {.spec = "x"};
-    value want = value_f32(NULL, VALUE_SHAPE(4), sums);
-    ck_spmd_ok(harness_run("x=4", run_fixed, &sum, 1, &x, 1, &y));
-    ck_spmd_ok(harness_run("x=4", run_fixed, &scatter, 1, &x, 1, &z));
-    ck_assert_int_eq(value_count_wrong(&y, &want), 0);
-    ck_assert_int_eq(value_count_wrong(&z, &want), 0);
-    values_free((value[]){x, y, z, want}, 4);
+    spmd_value x = spmd_value_f32("x", SPMD_SHAPE(16), digits), y = {.spec = NULL}, z = {.spec = "x"};
+    spmd_value want = spmd_value_f32(NULL, SPMD_SHAPE(4), sums);
+    ck_spmd_ok(spmd_test_run("x=4", run_fixed, &sum, 1, &x, 1, &y));
+    ck_spmd_ok(spmd_test_run("x=4", run_fixed, &scatter, 1, &x, 1, &z));
+    ck_assert_int_eq(spmd_value_count_wrong(&y, &want), 0);
+    ck_assert_int_eq(spmd_value_count_wrong(&z, &want), 0);
+    spmd_values_free((spmd_value[]){x, y, z, want}, 4);
 }
 END_TEST
 
@@ -65,18 +65,18 @@ START_TEST(gather_of_one_element_a_shard)
                  {true, SPMD_TO_INVARYING, NULL, 1, 4},
                  {true, SPMD_TO_VARYING, NULL, 0, 0}};
     coll_case c = {.kind = GATHER, .tiled = cases[_i].tiled, .to = cases[_i].to, .axes = "x"};
-    value x = value_f32("x", VALUE_SHAPE(4), four), y = {.spec = cases[_i].spec};
+    spmd_value x = spmd_value_f32("x", SPMD_SHAPE(4), four), y = {.spec = cases[_i].spec};
     if (cases[_i].rank == 0) { /* it is the same on every shard, but its type does not say so */
-        ck_spmd_fails(harness_run("x=4", run_fixed, &c, 1, &x, 1, &y), SPMD_EREPLICATION, "x");
-        value_free(&x);
+        ck_spmd_fails(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &y), SPMD_EREPLICATION, "x");
+        spmd_value_free(&x);
         return;
     }
-    ck_spmd_ok(harness_run("x=4", run_fixed, &c, 1, &x, 1, &y));
+    ck_spmd_ok(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &y));
     ck_assert_int_eq(y.rank, cases[_i].rank);
     ck_assert_int_eq(y.shape[0], cases[_i].rows);
     for (int k = 0; k < cases[_i].rows; k++)
-        ck_assert(value_at(&y, k) == four[k % 4]);
-    values_free((value[]){x, y}, 2);
+        ck_assert(spmd_value_at(&y, k) == four[k % 4]);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -94,16 +94,16 @@ START_TEST(negative_dims)
         {{.kind = SCATTER, .dim = -2, .axes = "x"}, 1, {4, 3}, {3}},
     };
     coll_case c = cases[_i].c;
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(4 * cases[_i].block[0], cases[_i].block[1]), 1);
-    value y = {.spec = "x"}, z = {.spec = "x"};
-    ck_spmd_ok(harness_run("x=4", run_fixed, &c, 1, &x, 1, &y));
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(4 * cases[_i].block[0], cases[_i].block[1]), 1);
+    spmd_value y = {.spec = "x"}, z = {.spec = "x"};
+    ck_spmd_ok(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &y));
     ck_assert_int_eq(y.rank, cases[_i].rank);
     for (int d = 0; d < y.rank; d++)
         ck_assert_int_eq(y.shape[d], cases[_i].want[d] * (d == 0 ? 4 : 1));
     c.dim += c.kind == GATHER && !c.tiled ? 3 : 2;
-    ck_spmd_ok(harness_run("x=4", run_fixed, &c, 1, &x, 1, &z));
-    ck_assert_int_eq(value_count_wrong(&y, &z), 0);
-    values_free((value[]){x, y, z}, 3);
+    ck_spmd_ok(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &z));
+    ck_assert_int_eq(spmd_value_count_wrong(&y, &z), 0);
+    spmd_values_free((spmd_value[]){x, y, z}, 3);
 }
 END_TEST
 
@@ -133,10 +133,10 @@ START_TEST(what_does_not_fit_is_named)
         {{.kind = GATHER, .axes = "q"}, 4, SPMD_EAXIS, "q"},
     };
     coll_case c = cases[_i].c;
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(4 * cases[_i].block), 1), y = {.spec = "x"};
-    ck_spmd_fails(harness_run("x=4", run_fixed, &c, 1, &x, 1, &y), cases[_i].status, cases[_i].says);
-    ck_spmd_fails(harness_run("x=4", untiled_twice, NULL, 1, &x, 1, &y), SPMD_ESHAPE, "rank 7, at most 6");
-    value_free(&x);
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(4 * cases[_i].block), 1), y = {.spec = "x"};
+    ck_spmd_fails(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &y), cases[_i].status, cases[_i].says);
+    ck_spmd_fails(spmd_test_run("x=4", untiled_twice, NULL, 1, &x, 1, &y), SPMD_ESHAPE, "rank 7, at most 6");
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -152,14 +152,14 @@ START_TEST(scatter_has_the_bits_of_psum)
     static const char *const axes[] = {"x,y", "y,x"};
     static const int place[2][6] = {{0, 1, 2, 3, 4, 5}, {0, 3, 1, 4, 2, 5}}; /* of device (x, y) on x=3, y=2 */
     enum { SLICE = 1500 };
-    value x = value_random(SPMD_F32, "(x,y)", VALUE_SHAPE(6 * 6 * SLICE), 1000, 1);
-    value out[] = {{.spec = NULL}, {.spec = "(x,y)"}};
-    ck_spmd_ok(harness_run("x=3,y=2", sum_both_ways, (void *)axes[_i], 1, &x, 2, out));
+    spmd_value x = spmd_value_random(SPMD_F32, "(x,y)", SPMD_SHAPE(6 * 6 * SLICE), 1000, 1);
+    spmd_value out[] = {{.spec = NULL}, {.spec = "(x,y)"}};
+    ck_spmd_ok(spmd_test_run("x=3,y=2", sum_both_ways, (void *)axes[_i], 1, &x, 2, out));
     for (int device = 0; device < 6; device++)
         ck_assert_mem_eq((const float *)out[1].data + device * SLICE,
                          (const float *)out[0].data + place[_i][device] * SLICE, SLICE * sizeof(float));
-    value_free(&x);
-    values_free(out, 2);
+    spmd_value_free(&x);
+    spmd_values_free(out, 2);
 }
 END_TEST
 
@@ -188,15 +188,16 @@ static spmd_status states(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out
 
 START_TEST(states_follow_the_contract)
 {
-    value x = value_exact(SPMD_F32, "(x,y)", VALUE_SHAPE(16), 1), y = {.spec = "(x,y)"};
-    ck_spmd_ok(harness_run("x=2,y=2", states, NULL, 1, &x, 1, &y));
-    ck_assert_int_eq(value_count_wrong(&x, &y), 0);
-    values_free((value[]){x, y}, 2);
+    spmd_value x = spmd_value_exact(SPMD_F32, "(x,y)", SPMD_SHAPE(16), 1), y = {.spec = "(x,y)"};
+    ck_spmd_ok(spmd_test_run("x=2,y=2", states, NULL, 1, &x, 1, &y));
+    ck_assert_int_eq(spmd_value_count_wrong(&x, &y), 0);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
-HARNESS_MAIN("gather", tcase_add_loop_test(tc, scatter_has_the_bits_of_psum, 0, 2);
-             tcase_add_loop_test(tc, gather_equals_the_definition, 0, MESH_CASES);
-             tcase_add_loop_test(tc, scatter_equals_the_definition, 0, MESH_CASES); tcase_add_test(tc, known_numbers);
-             tcase_add_loop_test(tc, gather_of_one_element_a_shard, 0, 4); tcase_add_loop_test(tc, negative_dims, 0, 4);
-             tcase_add_loop_test(tc, what_does_not_fit_is_named, 0, 7); tcase_add_test(tc, states_follow_the_contract);)
+SPMD_TEST_MAIN("gather", tcase_add_loop_test(tc, scatter_has_the_bits_of_psum, 0, 2);
+               tcase_add_loop_test(tc, gather_equals_the_definition, 0, MESH_CASES);
+               tcase_add_loop_test(tc, scatter_equals_the_definition, 0, MESH_CASES); tcase_add_test(tc, known_numbers);
+               tcase_add_loop_test(tc, gather_of_one_element_a_shard, 0, 4);
+               tcase_add_loop_test(tc, negative_dims, 0, 4); tcase_add_loop_test(tc, what_does_not_fit_is_named, 0, 7);
+               tcase_add_test(tc, states_follow_the_contract);)

@@ -58,12 +58,12 @@ static void check_known(const coll_case *c, int n, int64_t count, const float *i
 {
     char mesh[16];
     snprintf(mesh, sizeof mesh, "x=%d", n);
-    value x = value_f32("x", 1, &count, in), y = {.spec = "x"};
-    ck_spmd_ok(harness_run(mesh, run_fixed, (void *)c, 1, &x, 1, &y));
+    spmd_value x = spmd_value_f32("x", 1, &count, in), y = {.spec = "x"};
+    ck_spmd_ok(spmd_test_run(mesh, run_fixed, (void *)c, 1, &x, 1, &y));
     for (int64_t k = 0; k < count; k++)
-        ck_assert_msg(value_at(&y, k) == want[k], "%s: element %lld is %g, wanted %g", c->groups, (long long)k,
-                      value_at(&y, k), want[k]);
-    values_free((value[]){x, y}, 2);
+        ck_assert_msg(spmd_value_at(&y, k) == want[k], "%s: element %lld is %g, wanted %g", c->groups, (long long)k,
+                      spmd_value_at(&y, k), want[k]);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 
 START_TEST(known_numbers)
@@ -93,15 +93,15 @@ static spmd_status constant(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *o
 
 START_TEST(a_constant_becomes_varying)
 {
-    value y = {.spec = "x"};
-    ck_spmd_ok(harness_run("x=4", constant, "0,1;2,3", 0, NULL, 1, &y));
+    spmd_value y = {.spec = "x"};
+    ck_spmd_ok(spmd_test_run("x=4", constant, "0,1;2,3", 0, NULL, 1, &y));
     for (int k = 0; k < 4; k++)
-        ck_assert(value_at(&y, k) == 4);
-    value_free(&y);
-    ck_spmd_ok(harness_run("x=4", constant, "3;0,1,2", 0, NULL, 1, &y));
+        ck_assert(spmd_value_at(&y, k) == 4);
+    spmd_value_free(&y);
+    ck_spmd_ok(spmd_test_run("x=4", constant, "3;0,1,2", 0, NULL, 1, &y));
     for (int k = 0; k < 4; k++)
-        ck_assert(value_at(&y, k) == (k == 3 ? 2 : 6));
-    value_free(&y);
+        ck_assert(spmd_value_at(&y, k) == (k == 3 ? 2 : 6));
+    spmd_value_free(&y);
 }
 END_TEST
 
@@ -109,18 +109,18 @@ END_TEST
 START_TEST(sums_run_in_rank_order_whatever_the_list)
 {
     static const char *const groups[] = {"0,1,2,3", "3,1,0,2", "2,3,1,0"};
-    value x = value_zeros(SPMD_F32, "x", VALUE_SHAPE(16)), y = {.spec = "x"};
+    spmd_value x = spmd_value_zeros(SPMD_F32, "x", SPMD_SHAPE(16)), y = {.spec = "x"};
     for (int i = 0; i < 16; i++)
-        value_set(&x, i, (double[]){1e8, 1, -1e8, 1}[i / 4]);
+        spmd_value_set(&x, i, (double[]){1e8, 1, -1e8, 1}[i / 4]);
     for (kind op = PSUM; op <= SCATTER; op += SCATTER - PSUM) {
         coll_case c = {.kind = op, .tiled = true, .axes = "x", .groups = groups[_i]};
-        ck_spmd_ok(harness_run("x=4", run_fixed, &c, 1, &x, 1, &y));
-        ck_assert_int_eq(value_count(&y), op == PSUM ? 16 : 4);
-        for (int64_t k = 0; k < value_count(&y); k++)
-            ck_assert(value_at(&y, k) == 1);
-        value_free(&y);
+        ck_spmd_ok(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &y));
+        ck_assert_int_eq(spmd_value_count(&y), op == PSUM ? 16 : 4);
+        for (int64_t k = 0; k < spmd_value_count(&y); k++)
+            ck_assert(spmd_value_at(&y, k) == 1);
+        spmd_value_free(&y);
     }
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -143,13 +143,13 @@ static const struct {
 
 START_TEST(bad_groups_are_named)
 {
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(16), 1), y = {.spec = "x"};
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(16), 1), y = {.spec = "x"};
     for (kind op = PSUM; op <= EXCHANGE; op++) {
         coll_case c = {.kind = op, .tiled = true, .axes = "x", .groups = bad[_i].groups};
         if (!bad[_i].equal || op >= GATHER)
-            ck_spmd_fails(harness_run("x=4", run_fixed, &c, 1, &x, 1, &y), SPMD_EINVAL, bad[_i].says);
+            ck_spmd_fails(spmd_test_run("x=4", run_fixed, &c, 1, &x, 1, &y), SPMD_EINVAL, bad[_i].says);
     }
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -167,12 +167,12 @@ static spmd_status partial(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *ou
 
 START_TEST(what_groups_cannot_do)
 {
-    value x = value_exact(SPMD_F32, "(x,y)", VALUE_SHAPE(8), 1), y = {.spec = "(x,y)"};
+    spmd_value x = spmd_value_exact(SPMD_F32, "(x,y)", SPMD_SHAPE(8), 1), y = {.spec = "(x,y)"};
     coll_case c = {.kind = GATHER, .to = SPMD_TO_INVARYING, .axes = "x", .groups = "0;1"};
-    ck_spmd_fails(harness_run("x=2,y=2", run_fixed, &c, 1, &x, 1, &y), SPMD_EINVAL, "use SPMD_TO_VARYING");
-    ck_spmd_fails(harness_run("x=2,y=2", no_groups, NULL, 1, &x, 1, &y), SPMD_EINVAL, "groups is NULL");
-    ck_spmd_fails(harness_run("x=2,y=2", partial, "x", 1, &x, 1, &y), SPMD_EINVAL, "psum it first");
-    value_free(&x);
+    ck_spmd_fails(spmd_test_run("x=2,y=2", run_fixed, &c, 1, &x, 1, &y), SPMD_EINVAL, "use SPMD_TO_VARYING");
+    ck_spmd_fails(spmd_test_run("x=2,y=2", no_groups, NULL, 1, &x, 1, &y), SPMD_EINVAL, "groups is NULL");
+    ck_spmd_fails(spmd_test_run("x=2,y=2", partial, "x", 1, &x, 1, &y), SPMD_EINVAL, "psum it first");
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -186,15 +186,15 @@ static spmd_status other_groups(spmd_ctx *ctx, const spmd_tensor *in, spmd_tenso
 START_TEST(other_groups_are_a_mismatch)
 {
     kind op = (kind)_i;
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(16), 1), y = {.spec = "x"};
-    ck_spmd_fails(harness_run("x=4", other_groups, &op, 1, &x, 1, &y), SPMD_EMISMATCH, "options differ");
-    value_free(&x);
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(16), 1), y = {.spec = "x"};
+    ck_spmd_fails(spmd_test_run("x=4", other_groups, &op, 1, &x, 1, &y), SPMD_EMISMATCH, "options differ");
+    spmd_value_free(&x);
 }
 END_TEST
 
-HARNESS_MAIN("groups", tcase_add_loop_test(tc, reductions_equal_the_definition, PSUM, PMIN + 1);
-             tcase_add_loop_test(tc, moves_equal_the_definition, 0, EQUAL); tcase_add_test(tc, known_numbers);
-             tcase_add_test(tc, a_constant_becomes_varying);
-             tcase_add_loop_test(tc, sums_run_in_rank_order_whatever_the_list, 0, 3);
-             tcase_add_loop_test(tc, bad_groups_are_named, 0, 10); tcase_add_test(tc, what_groups_cannot_do);
-             tcase_add_loop_test(tc, other_groups_are_a_mismatch, PSUM, EXCHANGE + 1);)
+SPMD_TEST_MAIN("groups", tcase_add_loop_test(tc, reductions_equal_the_definition, PSUM, PMIN + 1);
+               tcase_add_loop_test(tc, moves_equal_the_definition, 0, EQUAL); tcase_add_test(tc, known_numbers);
+               tcase_add_test(tc, a_constant_becomes_varying);
+               tcase_add_loop_test(tc, sums_run_in_rank_order_whatever_the_list, 0, 3);
+               tcase_add_loop_test(tc, bad_groups_are_named, 0, 10); tcase_add_test(tc, what_groups_cannot_do);
+               tcase_add_loop_test(tc, other_groups_are_a_mismatch, PSUM, EXCHANGE + 1);)

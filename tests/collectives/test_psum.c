@@ -20,15 +20,16 @@ static void check_values(kind op, spmd_dtype dtype, int n, const double *in, spm
 {
     char mesh[16];
     snprintf(mesh, sizeof mesh, "x=%d", n);
-    value x = value_zeros(dtype, "x", VALUE_SHAPE(n)), y = {.spec = "x"};
+    spmd_value x = spmd_value_zeros(dtype, "x", SPMD_SHAPE(n)), y = {.spec = "x"};
     for (int k = 0; k < n; k++)
-        value_set(&x, k, in[k]);
-    ck_spmd_ok(harness_run(mesh, reduce_x, &op, 1, &x, 1, &y));
+        spmd_value_set(&x, k, in[k]);
+    ck_spmd_ok(spmd_test_run(mesh, reduce_x, &op, 1, &x, 1, &y));
     ck_assert_int_eq(y.dtype, out_dtype);
     for (int k = 0; k < n; k++)
-        ck_assert_msg(value_at(&y, k) == want || (isnan(want) && isnan(value_at(&y, k))),
-                      "kind %d of %s on shard %d: %g, wanted %g", op, spmd_dtype_name(dtype), k, value_at(&y, k), want);
-    values_free((value[]){x, y}, 2);
+        ck_assert_msg(spmd_value_at(&y, k) == want || (isnan(want) && isnan(spmd_value_at(&y, k))),
+                      "kind %d of %s on shard %d: %g, wanted %g", op, spmd_dtype_name(dtype), k, spmd_value_at(&y, k),
+                      want);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 
 START_TEST(dtypes_round_once_and_wrap)
@@ -88,10 +89,10 @@ static spmd_status sum_parts(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
     return SPMD_OK;
 }
 
-static value sum_in_rank_order(const value *in, int n)
+static spmd_value sum_in_rank_order(const spmd_value *in, int n)
 {
-    value want = value_zeros(SPMD_F32, NULL, in->rank, in->shape);
-    int64_t count = value_count(in) / n;
+    spmd_value want = spmd_value_zeros(SPMD_F32, NULL, in->rank, in->shape);
+    int64_t count = spmd_value_count(in) / n;
     for (int64_t i = 0; i < count; i++) {
         volatile float sum = ((const float *)in->data)[i];
         for (int k = 1; k < n; k++)
@@ -108,22 +109,22 @@ START_TEST(bits_are_the_same)
     int n = shards[_i];
     char mesh[16];
     snprintf(mesh, sizeof mesh, "x=%d", n);
-    value in[PARTS], want[PARTS], out[PARTS];
+    spmd_value in[PARTS], want[PARTS], out[PARTS];
     for (int k = 0; k < PARTS; k++) {
-        in[k] = value_random(SPMD_F32, "x", VALUE_SHAPE(n * part_sizes[k]), 1000, (unsigned)k + 1);
+        in[k] = spmd_value_random(SPMD_F32, "x", SPMD_SHAPE(n * part_sizes[k]), 1000, (unsigned)k + 1);
         want[k] = sum_in_rank_order(&in[k], n);
     }
     for (int run = 0; run < 20; run++) {
         bool list = run % 2;
         for (int k = 0; k < PARTS; k++)
-            out[k] = (value){.spec = "x"};
-        ck_spmd_ok(harness_run(mesh, sum_parts, &list, PARTS, in, PARTS, out));
+            out[k] = (spmd_value){.spec = "x"};
+        ck_spmd_ok(spmd_test_run(mesh, sum_parts, &list, PARTS, in, PARTS, out));
         for (int k = 0; k < PARTS; k++)
-            ck_assert_int_eq(value_count_wrong(&out[k], &want[k]), 0);
-        values_free(out, PARTS);
+            ck_assert_int_eq(spmd_value_count_wrong(&out[k], &want[k]), 0);
+        spmd_values_free(out, PARTS);
     }
-    values_free(in, PARTS);
-    values_free(want, PARTS);
+    spmd_values_free(in, PARTS);
+    spmd_values_free(want, PARTS);
 }
 END_TEST
 
@@ -137,33 +138,33 @@ static spmd_status list_and_single(spmd_ctx *ctx, const spmd_tensor *in, spmd_te
 
 START_TEST(a_list_is_one_meeting)
 {
-    value in[SPMD_DTYPE_COUNT], out[2 * SPMD_DTYPE_COUNT];
+    spmd_value in[SPMD_DTYPE_COUNT], out[2 * SPMD_DTYPE_COUNT];
     int64_t bytes = 0;
     for (int d = 0; d < SPMD_DTYPE_COUNT; d++) {
-        in[d] = value_exact((spmd_dtype)d, "x", VALUE_SHAPE(3 * (7 + d)), (unsigned)d);
-        out[d] = out[SPMD_DTYPE_COUNT + d] = (value){.spec = NULL};
+        in[d] = spmd_value_exact((spmd_dtype)d, "x", SPMD_SHAPE(3 * (7 + d)), (unsigned)d);
+        out[d] = out[SPMD_DTYPE_COUNT + d] = (spmd_value){.spec = NULL};
         bytes += (7 + d) * (int64_t)spmd_dtype_size((spmd_dtype)d);
     }
     spmd_stats stats;
-    ck_spmd_ok(harness_run_job("x=3", &(spmd_job){.stats = &stats}, list_and_single, NULL, SPMD_DTYPE_COUNT, in,
-                               2 * SPMD_DTYPE_COUNT, out));
+    ck_spmd_ok(spmd_test_run_job("x=3", &(spmd_job){.stats = &stats}, list_and_single, NULL, SPMD_DTYPE_COUNT, in,
+                                 2 * SPMD_DTYPE_COUNT, out));
     ck_assert_int_eq(stats.collectives, 2);
     ck_assert_int_eq(stats.bytes, 2 * bytes);
     for (int k = 0; k < 2 * SPMD_DTYPE_COUNT; k++) {
-        const value *x = &in[k % SPMD_DTYPE_COUNT];
-        int64_t count = value_count(x) / 3;
+        const spmd_value *x = &in[k % SPMD_DTYPE_COUNT];
+        int64_t count = spmd_value_count(x) / 3;
         bool mean = k >= SPMD_DTYPE_COUNT;
         ck_assert_int_eq(out[k].dtype, reference_dtype(mean ? PMEAN : PSUM, x->dtype));
-        value want = value_zeros(out[k].dtype, NULL, 1, &count);
+        spmd_value want = spmd_value_zeros(out[k].dtype, NULL, 1, &count);
         for (int64_t i = 0; i < count; i++) {
-            double sum = value_at(x, i) + value_at(x, i + count) + value_at(x, i + 2 * count);
-            value_set(&want, i, mean ? sum / 3 : sum);
+            double sum = spmd_value_at(x, i) + spmd_value_at(x, i + count) + spmd_value_at(x, i + 2 * count);
+            spmd_value_set(&want, i, mean ? sum / 3 : sum);
         }
-        ck_assert_int_eq(value_count_wrong(&out[k], &want), 0);
-        value_free(&want);
+        ck_assert_int_eq(spmd_value_count_wrong(&out[k], &want), 0);
+        spmd_value_free(&want);
     }
-    values_free(in, SPMD_DTYPE_COUNT);
-    values_free(out, 2 * SPMD_DTYPE_COUNT);
+    spmd_values_free(in, SPMD_DTYPE_COUNT);
+    spmd_values_free(out, 2 * SPMD_DTYPE_COUNT);
 }
 END_TEST
 
@@ -177,9 +178,9 @@ static spmd_status empty_list(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor 
 
 START_TEST(lists_of_no_tensors)
 {
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(2), 1), y = {.spec = "x"};
-    ck_spmd_fails(harness_run("x=2", empty_list, NULL, 1, &x, 1, &y), SPMD_EINVAL, "a list of -1 tensors");
-    value_free(&x);
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(2), 1), y = {.spec = "x"};
+    ck_spmd_fails(spmd_test_run("x=2", empty_list, NULL, 1, &x, 1, &y), SPMD_EINVAL, "a list of -1 tensors");
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -201,25 +202,25 @@ START_TEST(a_repeated_reduction_is_warned_about_once)
         double want;
         const char *says;
     } cases[] = {{PSUM, 24, "4 times the input"}, {PMEAN, 6, "the result is the input"}, {PMAX, 6, NULL}};
-    value x = value_zeros(SPMD_F32, "x", VALUE_SHAPE(4)), y = {.spec = NULL};
+    spmd_value x = spmd_value_zeros(SPMD_F32, "x", SPMD_SHAPE(4)), y = {.spec = NULL};
     for (int k = 0; k < 4; k++)
-        value_set(&x, k, k);
+        spmd_value_set(&x, k, k);
     kind op = cases[_i].op;
-    ck_spmd_ok(harness_run("x=4", twice, &op, 1, &x, 1, &y));
-    ck_assert(value_at(&y, 0) == cases[_i].want);
+    ck_spmd_ok(spmd_test_run("x=4", twice, &op, 1, &x, 1, &y));
+    ck_assert(spmd_value_at(&y, 0) == cases[_i].want);
     if (cases[_i].says) {
-        ck_assert_ptr_nonnull(strstr(harness_log(), cases[_i].says));
-        ck_assert_ptr_nonnull(strstr(harness_log(), "reference.h:"));
-        ck_assert_ptr_eq(strchr(harness_log(), '\n'), strrchr(harness_log(), '\n'));
+        ck_assert_ptr_nonnull(strstr(spmd_test_log(), cases[_i].says));
+        ck_assert_ptr_nonnull(strstr(spmd_test_log(), "reference.h:"));
+        ck_assert_ptr_eq(strchr(spmd_test_log(), '\n'), strrchr(spmd_test_log(), '\n'));
     } else {
-        ck_assert_str_eq(harness_log(), "");
+        ck_assert_str_eq(spmd_test_log(), "");
     }
-    value_free(&y);
-    ck_spmd_ok(harness_run("x=1", twice, &op, 1,
-                           &(value){.dtype = SPMD_F32, .rank = 1, .shape = {1}, .spec = "x", .data = x.data}, 1,
-                           &y)); /* one shard: nothing is doubled, nothing is said */
-    ck_assert_str_eq(harness_log(), "");
-    values_free((value[]){x, y}, 2);
+    spmd_value_free(&y);
+    ck_spmd_ok(spmd_test_run("x=1", twice, &op, 1,
+                             &(spmd_value){.dtype = SPMD_F32, .rank = 1, .shape = {1}, .spec = "x", .data = x.data}, 1,
+                             &y)); /* one shard: nothing is doubled, nothing is said */
+    ck_assert_str_eq(spmd_test_log(), "");
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -230,12 +231,12 @@ static spmd_status bad_axis(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *o
 
 START_TEST(axes_are_checked)
 {
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(2), 1), y = {.spec = "x"};
-    ck_spmd_fails(harness_run("x=2", bad_axis, "data", 1, &x, 1, &y), SPMD_EAXIS, "data");
-    ck_spmd_fails(harness_run("x=2", bad_axis, "x,x", 1, &x, 1, &y), SPMD_ESPEC, "x");
-    ck_spmd_ok(harness_run("x=2", bad_axis, "", 1, &x, 1, &y));
-    ck_assert_int_eq(value_count_wrong(&x, &y), 0);
-    values_free((value[]){x, y}, 2);
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(2), 1), y = {.spec = "x"};
+    ck_spmd_fails(spmd_test_run("x=2", bad_axis, "data", 1, &x, 1, &y), SPMD_EAXIS, "data");
+    ck_spmd_fails(spmd_test_run("x=2", bad_axis, "x,x", 1, &x, 1, &y), SPMD_ESPEC, "x");
+    ck_spmd_ok(spmd_test_run("x=2", bad_axis, "", 1, &x, 1, &y));
+    ck_assert_int_eq(spmd_value_count_wrong(&x, &y), 0);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -254,22 +255,22 @@ static spmd_status partial_reduction(spmd_ctx *ctx, const spmd_tensor *in, spmd_
 
 START_TEST(a_partial_value_may_only_be_summed)
 {
-    value x = value_f32("(x,y)", VALUE_SHAPE(4), (float[]){1, 2, 3, 4}), y = {.spec = NULL};
+    spmd_value x = spmd_value_f32("(x,y)", SPMD_SHAPE(4), (float[]){1, 2, 3, 4}), y = {.spec = NULL};
     kind op = PSUM;
-    ck_spmd_ok(harness_run("x=2,y=2", partial_reduction, &op, 1, &x, 1, &y));
-    ck_assert(value_at(&y, 0) == 10);
-    value_free(&y);
+    ck_spmd_ok(spmd_test_run("x=2,y=2", partial_reduction, &op, 1, &x, 1, &y));
+    ck_assert(spmd_value_at(&y, 0) == 10);
+    spmd_value_free(&y);
     op = PMAX;
-    ck_spmd_fails(harness_run("x=2,y=2", partial_reduction, &op, 1, &x, 1, &y), SPMD_EINVAL, "psum it first");
+    ck_spmd_fails(spmd_test_run("x=2,y=2", partial_reduction, &op, 1, &x, 1, &y), SPMD_EINVAL, "psum it first");
     op = GATHER;
-    ck_spmd_fails(harness_run("x=2,y=2", partial_reduction, &op, 1, &x, 1, &y), SPMD_EINVAL, "partial sum over 'x'");
-    value_free(&x);
+    ck_spmd_fails(spmd_test_run("x=2,y=2", partial_reduction, &op, 1, &x, 1, &y), SPMD_EINVAL, "partial sum over 'x'");
+    spmd_value_free(&x);
 }
 END_TEST
 
-HARNESS_MAIN("psum", tcase_add_loop_test(tc, equals_the_definition, PSUM, PMIN + 1);
-             tcase_add_test(tc, dtypes_round_once_and_wrap); tcase_add_test(tc, nan_and_infinities);
-             tcase_add_loop_test(tc, bits_are_the_same, 0, 5); tcase_add_test(tc, a_list_is_one_meeting);
-             tcase_add_test(tc, lists_of_no_tensors);
-             tcase_add_loop_test(tc, a_repeated_reduction_is_warned_about_once, 0, 3);
-             tcase_add_test(tc, axes_are_checked); tcase_add_test(tc, a_partial_value_may_only_be_summed);)
+SPMD_TEST_MAIN("psum", tcase_add_loop_test(tc, equals_the_definition, PSUM, PMIN + 1);
+               tcase_add_test(tc, dtypes_round_once_and_wrap); tcase_add_test(tc, nan_and_infinities);
+               tcase_add_loop_test(tc, bits_are_the_same, 0, 5); tcase_add_test(tc, a_list_is_one_meeting);
+               tcase_add_test(tc, lists_of_no_tensors);
+               tcase_add_loop_test(tc, a_repeated_reduction_is_warned_about_once, 0, 3);
+               tcase_add_test(tc, axes_are_checked); tcase_add_test(tc, a_partial_value_may_only_be_summed);)

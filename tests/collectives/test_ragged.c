@@ -1,5 +1,5 @@
 /* ragged_all_to_all and pshuffle: values, bounds, gradients; the weighted mean. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <stdio.h>
 
 /* --- pshuffle --- */
@@ -26,16 +26,16 @@ START_TEST(shuffles)
         {3, {0, 1, 2}, "3 indices at address 0x"},
     };
     shuffle s = cases[_i];
-    value x = value_f32("x", VALUE_SHAPE(4), (float[]){10, 11, 12, 13}), y = {.spec = "x"};
+    spmd_value x = spmd_value_f32("x", SPMD_SHAPE(4), (float[]){10, 11, 12, 13}), y = {.spec = "x"};
     if (s.says) {
-        ck_spmd_fails(harness_run("x=4", run_shuffle, &s, 1, &x, 1, &y), SPMD_EINVAL, s.says);
+        ck_spmd_fails(spmd_test_run("x=4", run_shuffle, &s, 1, &x, 1, &y), SPMD_EINVAL, s.says);
     } else {
-        ck_spmd_ok(harness_run("x=4", run_shuffle, &s, 1, &x, 1, &y));
+        ck_spmd_ok(spmd_test_run("x=4", run_shuffle, &s, 1, &x, 1, &y));
         for (int k = 0; k < 4; k++)
-            ck_assert(value_at(&y, k) == 10 + s.perm[k]);
-        value_free(&y);
+            ck_assert(spmd_value_at(&y, k) == 10 + s.perm[k]);
+        spmd_value_free(&y);
     }
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -59,11 +59,11 @@ static spmd_status shuffle_grad(spmd_ctx *ctx, const spmd_tensor *in, spmd_tenso
 START_TEST(a_shuffle_is_transposed_by_its_inverse)
 {
     shuffle s = {4, {2, 3, 1, 0}, NULL};
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(4), 1), y = {.spec = "x"};
-    ck_spmd_ok(harness_run("x=4", shuffle_grad, &s, 1, &x, 1, &y));
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(4), 1), y = {.spec = "x"};
+    ck_spmd_ok(spmd_test_run("x=4", shuffle_grad, &s, 1, &x, 1, &y));
     for (int k = 0; k < 4; k++)
-        ck_assert(value_at(&y, s.perm[k]) == k);
-    values_free((value[]){x, y}, 2);
+        ck_assert(spmd_value_at(&y, s.perm[k]) == k);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -90,19 +90,19 @@ static spmd_status run_ragged(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor 
     return spmd_ragged_all_to_all(ctx, &in[0], &in[1], &t[0], &t[1], &t[2], &t[3], "x", out);
 }
 
-static value table_value(const int table[N][N], spmd_dtype dtype)
+static spmd_value table_value(const int table[N][N], spmd_dtype dtype)
 {
-    value v = value_zeros(dtype, "x", VALUE_SHAPE(N, N));
+    spmd_value v = spmd_value_zeros(dtype, "x", SPMD_SHAPE(N, N));
     for (int k = 0; k < N * N; k++)
-        value_set(&v, k, table[k / N][k % N]);
+        spmd_value_set(&v, k, table[k / N][k % N]);
     return v;
 }
 
 /* in[0] operand, in[1] into, in[2..5] tables */
-static void make_inputs(const tables *t, spmd_dtype dtype, spmd_dtype index, value in[6])
+static void make_inputs(const tables *t, spmd_dtype dtype, spmd_dtype index, spmd_value in[6])
 {
-    in[0] = value_exact(dtype, "x", VALUE_SHAPE(N * ROWS, WIDTH), 1);
-    in[1] = value_exact(dtype, "x", VALUE_SHAPE(N * INTO, WIDTH), 2);
+    in[0] = spmd_value_exact(dtype, "x", SPMD_SHAPE(N * ROWS, WIDTH), 1);
+    in[1] = spmd_value_exact(dtype, "x", SPMD_SHAPE(N * INTO, WIDTH), 2);
     in[2] = table_value(t->input_offsets, index);
     in[3] = table_value(t->send_sizes, index);
     in[4] = table_value(t->output_offsets, index);
@@ -110,7 +110,8 @@ static void make_inputs(const tables *t, spmd_dtype dtype, spmd_dtype index, val
 }
 
 /* visit(from shard, its row, to shard, its row) */
-static void each_row(const tables *t, void (*visit)(value *a, int64_t row, value *b, int64_t to), value *a, value *b)
+static void each_row(const tables *t, void (*visit)(spmd_value *a, int64_t row, spmd_value *b, int64_t to),
+                     spmd_value *a, spmd_value *b)
 {
     for (int from = 0; from < N; from++)
         for (int to = 0; to < N; to++)
@@ -118,22 +119,22 @@ static void each_row(const tables *t, void (*visit)(value *a, int64_t row, value
                 visit(a, from * ROWS + t->input_offsets[from][to] + r, b, to * INTO + t->output_offsets[from][to] + r);
 }
 
-static void copy_row(value *a, int64_t row, value *b, int64_t to)
+static void copy_row(spmd_value *a, int64_t row, spmd_value *b, int64_t to)
 {
     for (int j = 0; j < WIDTH; j++)
-        value_set(b, to * WIDTH + j, value_at(a, row * WIDTH + j));
+        spmd_value_set(b, to * WIDTH + j, spmd_value_at(a, row * WIDTH + j));
 }
 
 START_TEST(rows_go_where_the_tables_say)
 {
     for (int dtype = 0; dtype < SPMD_DTYPE_COUNT; dtype++) {
-        value in[6], out = {.spec = "x"};
+        spmd_value in[6], out = {.spec = "x"};
         make_inputs(&good, (spmd_dtype)dtype, dtype % 2 ? SPMD_I64 : SPMD_I32, in);
-        ck_spmd_ok(harness_run("x=3", run_ragged, NULL, 6, in, 1, &out));
+        ck_spmd_ok(spmd_test_run("x=3", run_ragged, NULL, 6, in, 1, &out));
         each_row(&good, copy_row, &in[0], &in[1]);
-        ck_assert_int_eq(value_count_wrong(&out, &in[1]), 0);
-        values_free(in, 6);
-        value_free(&out);
+        ck_assert_int_eq(spmd_value_count_wrong(&out, &in[1]), 0);
+        spmd_values_free(in, 6);
+        spmd_value_free(&out);
     }
 }
 END_TEST
@@ -156,30 +157,30 @@ START_TEST(tables_are_checked)
         {2, 1, 0, -1, SPMD_EINVAL, "from shard 1 to 0: output_offsets -1"},
         {2, 2, 1, 2, SPMD_EINVAL, "to shard 1: the rows from shards 0 and 2 overlap (output_offsets 0 and 2)"},
     };
-    value in[6], out = {.spec = "x"};
+    spmd_value in[6], out = {.spec = "x"};
     make_inputs(&good, SPMD_F32, SPMD_I32, in);
-    value_set(&in[2 + cases[_i].table], cases[_i].shard * N + cases[_i].other, cases[_i].entry);
-    ck_spmd_fails(harness_run("x=3", run_ragged, NULL, 6, in, 1, &out), cases[_i].status, cases[_i].says);
-    values_free(in, 6);
+    spmd_value_set(&in[2 + cases[_i].table], cases[_i].shard * N + cases[_i].other, cases[_i].entry);
+    ck_spmd_fails(spmd_test_run("x=3", run_ragged, NULL, 6, in, 1, &out), cases[_i].status, cases[_i].says);
+    spmd_values_free(in, 6);
 }
 END_TEST
 
 START_TEST(tensors_are_checked)
 {
-    value in[6], out = {.spec = "x"}, kept;
+    spmd_value in[6], out = {.spec = "x"}, kept;
     make_inputs(&good, SPMD_F32, SPMD_I32, in);
     kept = in[0];
-    in[0] = value_exact(SPMD_I32, "x", VALUE_SHAPE(N * ROWS, WIDTH), 1);
-    ck_spmd_fails(harness_run("x=3", run_ragged, NULL, 6, in, 1, &out), SPMD_ESHAPE, "of i32[5,2] into f32[6,2]");
-    value_free(&in[0]);
-    in[0] = value_exact(SPMD_F32, "x", VALUE_SHAPE(N * ROWS, 3), 1);
-    ck_spmd_fails(harness_run("x=3", run_ragged, NULL, 6, in, 1, &out), SPMD_ESHAPE, "of f32[5,3] into f32[6,2]");
-    value_free(&in[0]);
+    in[0] = spmd_value_exact(SPMD_I32, "x", SPMD_SHAPE(N * ROWS, WIDTH), 1);
+    ck_spmd_fails(spmd_test_run("x=3", run_ragged, NULL, 6, in, 1, &out), SPMD_ESHAPE, "of i32[5,2] into f32[6,2]");
+    spmd_value_free(&in[0]);
+    in[0] = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(N * ROWS, 3), 1);
+    ck_spmd_fails(spmd_test_run("x=3", run_ragged, NULL, 6, in, 1, &out), SPMD_ESHAPE, "of f32[5,3] into f32[6,2]");
+    spmd_value_free(&in[0]);
     in[0] = kept;
-    value_free(&in[4]);
+    spmd_value_free(&in[4]);
     in[4] = table_value(good.output_offsets, SPMD_F32);
-    ck_spmd_fails(harness_run("x=3", run_ragged, NULL, 6, in, 1, &out), SPMD_EDTYPE, "output_offsets is f32[3]");
-    values_free(in, 6);
+    ck_spmd_fails(spmd_test_run("x=3", run_ragged, NULL, 6, in, 1, &out), SPMD_EDTYPE, "output_offsets is f32[3]");
+    spmd_values_free(in, 6);
 }
 END_TEST
 
@@ -228,70 +229,74 @@ static spmd_status ragged_grads(spmd_ctx *ctx, const spmd_tensor *in, spmd_tenso
     return spmd_value_and_grad(ctx, a.twice ? loss_of_grad : loss_once, &a, in, 2, &out[2], out);
 }
 
-static void add_back(value *a, int64_t row, value *b, int64_t to)
+static void add_back(spmd_value *a, int64_t row, spmd_value *b, int64_t to)
 {
     for (int j = 0; j < WIDTH; j++)
-        value_set(a, row * WIDTH + j, value_at(a, row * WIDTH + j) + value_at(b, to * WIDTH + j));
+        spmd_value_set(a, row * WIDTH + j, spmd_value_at(a, row * WIDTH + j) + spmd_value_at(b, to * WIDTH + j));
 }
 
-static void clear_row(value *a, int64_t row, value *b, int64_t to)
+static void clear_row(spmd_value *a, int64_t row, spmd_value *b, int64_t to)
 {
     (void)a;
     (void)row;
     for (int j = 0; j < WIDTH; j++)
-        value_set(b, to * WIDTH + j, 0);
+        spmd_value_set(b, to * WIDTH + j, 0);
 }
 
 START_TEST(cotangents_come_back)
 {
-    value in[7], out[3] = {{.spec = "x"}, {.spec = "x"}, {.spec = NULL}};
+    spmd_value in[7], out[3] = {{.spec = "x"}, {.spec = "x"}, {.spec = NULL}};
     make_inputs(&good, SPMD_F32, SPMD_I32, in);
-    in[6] = value_exact(SPMD_F32, "x", VALUE_SHAPE(N * INTO, WIDTH), 3);
-    ck_spmd_ok(harness_run("x=3", ragged_grads, &(bool){false}, 7, in, 3, out));
-    value want = value_zeros(SPMD_F32, "x", VALUE_SHAPE(N * ROWS, WIDTH));
+    in[6] = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(N * INTO, WIDTH), 3);
+    ck_spmd_ok(spmd_test_run("x=3", ragged_grads, &(bool){false}, 7, in, 3, out));
+    spmd_value want = spmd_value_zeros(SPMD_F32, "x", SPMD_SHAPE(N * ROWS, WIDTH));
     each_row(&good, add_back, &want, &in[6]);
-    ck_assert_int_eq(value_count_wrong(&out[0], &want), 0);
+    ck_assert_int_eq(spmd_value_count_wrong(&out[0], &want), 0);
     each_row(&good, clear_row, NULL, &in[6]);
-    ck_assert_int_eq(value_count_wrong(&out[1], &in[6]), 0);
-    values_free(in, 7);
-    values_free(out, 3);
-    value_free(&want);
+    ck_assert_int_eq(spmd_value_count_wrong(&out[1], &in[6]), 0);
+    spmd_values_free(in, 7);
+    spmd_values_free(out, 3);
+    spmd_value_free(&want);
 }
 END_TEST
 
 /* The loss is a polynomial of small integers: central differences of a quadratic are exact. */
 START_TEST(second_gradients_equal_differences)
 {
-    value in[7], base[3], up[3], down[3];
-    value *const outs[] = {base, up, down};
+    spmd_value in[7], base[3], up[3], down[3];
+    spmd_value *const outs[] = {base, up, down};
     make_inputs(&good, SPMD_F32, SPMD_I32, in);
-    in[6] = value_exact(SPMD_F32, "x", VALUE_SHAPE(N * INTO, WIDTH), 3);
+    in[6] = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(N * INTO, WIDTH), 3);
     for (int tensor = 0; tensor < 2; tensor++) {
-        value step = value_exact(SPMD_F32, "x", 2, in[tensor].shape, 9);
+        spmd_value step = spmd_value_exact(SPMD_F32, "x", 2, in[tensor].shape, 9);
         for (int k = 0; k < 3; k++) {
             for (int i = 0; i < 3; i++)
-                outs[k][i] = (value){.spec = i < 2 ? "x" : NULL};
-            for (int64_t i = 0; i < value_count(&step); i++) /* 0, +1, -1 steps */
-                value_set(&in[tensor], i, value_at(&in[tensor], i) + (k == 1 ? 1 : k ? -2 : 0) * value_at(&step, i));
-            ck_spmd_ok(harness_run("x=3", ragged_grads, &(bool){true}, 7, in, 3, outs[k]));
+                outs[k][i] = (spmd_value){.spec = i < 2 ? "x" : NULL};
+            for (int64_t i = 0; i < spmd_value_count(&step); i++) /* 0, +1, -1 steps */
+                spmd_value_set(&in[tensor], i,
+                               spmd_value_at(&in[tensor], i) + (k == 1 ? 1
+                                                                : k    ? -2
+                                                                       : 0) *
+                                                                   spmd_value_at(&step, i));
+            ck_spmd_ok(spmd_test_run("x=3", ragged_grads, &(bool){true}, 7, in, 3, outs[k]));
         }
         double expected = 0;
-        for (int64_t i = 0; i < value_count(&step); i++) {
-            expected += value_at(&base[tensor], i) * value_at(&step, i);
-            value_set(&in[tensor], i, value_at(&in[tensor], i) + value_at(&step, i));
+        for (int64_t i = 0; i < spmd_value_count(&step); i++) {
+            expected += spmd_value_at(&base[tensor], i) * spmd_value_at(&step, i);
+            spmd_value_set(&in[tensor], i, spmd_value_at(&in[tensor], i) + spmd_value_at(&step, i));
         }
         ck_assert(expected != 0);
-        ck_assert(value_at(&up[2], 0) - value_at(&down[2], 0) == 2 * expected);
+        ck_assert(spmd_value_at(&up[2], 0) - spmd_value_at(&down[2], 0) == 2 * expected);
         for (int k = 0; k < 3; k++)
-            values_free(outs[k], 3);
-        value_free(&step);
+            spmd_values_free(outs[k], 3);
+        spmd_value_free(&step);
     }
-    values_free(in, 7);
+    spmd_values_free(in, 7);
 }
 END_TEST
 
-HARNESS_MAIN("ragged", tcase_add_loop_test(tc, shuffles, 0, 7);
-             tcase_add_test(tc, a_shuffle_is_transposed_by_its_inverse);
-             tcase_add_test(tc, rows_go_where_the_tables_say); tcase_add_loop_test(tc, tables_are_checked, 0, 8);
-             tcase_add_test(tc, tensors_are_checked); tcase_add_test(tc, cotangents_come_back);
-             tcase_add_test(tc, second_gradients_equal_differences);)
+SPMD_TEST_MAIN("ragged", tcase_add_loop_test(tc, shuffles, 0, 7);
+               tcase_add_test(tc, a_shuffle_is_transposed_by_its_inverse);
+               tcase_add_test(tc, rows_go_where_the_tables_say); tcase_add_loop_test(tc, tables_are_checked, 0, 8);
+               tcase_add_test(tc, tensors_are_checked); tcase_add_test(tc, cotangents_come_back);
+               tcase_add_test(tc, second_gradients_equal_differences);)

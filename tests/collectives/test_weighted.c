@@ -1,6 +1,6 @@
 /* pmean_weighted: an uneven batch is one batch. 13 rows on two shards, 7 and 6: loss, gradient, and what pmean, the
  * mean of means, would give instead. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 enum { ROWS = 13, CUT = 7, WIDTH = 3 }; /* the second shard has one row of padding */
 
@@ -55,51 +55,51 @@ static spmd_status step_by_hand(spmd_ctx *ctx, const spmd_tensor *in, spmd_tenso
     return spmd_pmean_weighted(ctx, list, 2, &rows, "x", out);
 }
 
-static void make_inputs(int shards, value in[4])
+static void make_inputs(int shards, spmd_value in[4])
 {
-    in[0] = value_f32(NULL, VALUE_SHAPE(WIDTH, 1), (float[]){0.5F, -1, 2});
+    in[0] = spmd_value_f32(NULL, SPMD_SHAPE(WIDTH, 1), (float[]){0.5F, -1, 2});
     int64_t rows = shards == 1 ? ROWS : 2 * CUT;
-    in[1] = value_zeros(SPMD_F32, "x", VALUE_SHAPE(rows, WIDTH));
-    in[2] = value_zeros(SPMD_F32, "x", VALUE_SHAPE(rows, 1));
-    in[3] = value_zeros(SPMD_F32, "x", VALUE_SHAPE(shards));
-    value x = value_random(SPMD_F32, NULL, VALUE_SHAPE(ROWS, WIDTH), 1, 4);
+    in[1] = spmd_value_zeros(SPMD_F32, "x", SPMD_SHAPE(rows, WIDTH));
+    in[2] = spmd_value_zeros(SPMD_F32, "x", SPMD_SHAPE(rows, 1));
+    in[3] = spmd_value_zeros(SPMD_F32, "x", SPMD_SHAPE(shards));
+    spmd_value x = spmd_value_random(SPMD_F32, NULL, SPMD_SHAPE(ROWS, WIDTH), 1, 4);
     for (int i = 0; i < ROWS * WIDTH; i++)
-        value_set(&in[1], i, value_at(&x, i));
+        spmd_value_set(&in[1], i, spmd_value_at(&x, i));
     for (int i = 0; i < ROWS; i++)
-        value_set(&in[2], i, 1);
+        spmd_value_set(&in[2], i, 1);
     if (shards == 2)
         for (int j = 0; j < WIDTH; j++) /* padding that would show */
-            value_set(&in[1], ROWS * WIDTH + j, 1000);
+            spmd_value_set(&in[1], ROWS * WIDTH + j, 1000);
     for (int k = 0; k < shards; k++)
-        value_set(&in[3], k, shards == 1 ? ROWS : k ? ROWS - CUT : CUT);
-    value_free(&x);
+        spmd_value_set(&in[3], k, shards == 1 ? ROWS : k ? ROWS - CUT : CUT);
+    spmd_value_free(&x);
 }
 
-static void run(int shards, spmd_shard_fn *fn, bool weighted, value out[2])
+static void run(int shards, spmd_shard_fn *fn, bool weighted, spmd_value out[2])
 {
-    value in[4];
+    spmd_value in[4];
     make_inputs(shards, in);
-    out[0] = out[1] = (value){.spec = NULL};
-    ck_spmd_ok(harness_run(shards == 1 ? "x=1" : "x=2", fn, &weighted, 4, in, 2, out));
-    values_free(in, 4);
+    out[0] = out[1] = (spmd_value){.spec = NULL};
+    ck_spmd_ok(spmd_test_run(shards == 1 ? "x=1" : "x=2", fn, &weighted, 4, in, 2, out));
+    spmd_values_free(in, 4);
 }
 
 START_TEST(uneven_batches_are_one_batch)
 {
-    value one[2], two[2], hand[2], means[2];
+    spmd_value one[2], two[2], hand[2], means[2];
     run(1, step, true, one);
     run(2, step, true, two);
     run(2, step_by_hand, true, hand);
     run(2, step, false, means);
     for (int k = 0; k < 2; k++) {
-        ck_assert(value_difference(&two[k], &one[k]) < 1e-6);
-        ck_assert(value_difference(&hand[k], &one[k]) < 1e-6);
-        ck_assert(value_difference(&means[k], &one[k]) > 1e-3);
+        ck_assert(spmd_value_difference(&two[k], &one[k]) < 1e-6);
+        ck_assert(spmd_value_difference(&hand[k], &one[k]) < 1e-6);
+        ck_assert(spmd_value_difference(&means[k], &one[k]) > 1e-3);
     }
-    values_free(one, 2);
-    values_free(two, 2);
-    values_free(hand, 2);
-    values_free(means, 2);
+    spmd_values_free(one, 2);
+    spmd_values_free(two, 2);
+    spmd_values_free(hand, 2);
+    spmd_values_free(means, 2);
 }
 END_TEST
 
@@ -126,19 +126,19 @@ START_TEST(dtypes_and_weights)
         {SPMD_F32, SPMD_F32, SPMD_F32, {0, 0}, NAN},
         {SPMD_F32, SPMD_BF16, SPMD_F32, {0.25, 0.75}, 4},
     };
-    value in[] = {value_zeros(cases[_i].dtype, "x", VALUE_SHAPE(2)),
-                  value_zeros(cases[_i].weight, "x", VALUE_SHAPE(2))};
-    value out = {.spec = NULL};
+    spmd_value in[] = {spmd_value_zeros(cases[_i].dtype, "x", SPMD_SHAPE(2)),
+                       spmd_value_zeros(cases[_i].weight, "x", SPMD_SHAPE(2))};
+    spmd_value out = {.spec = NULL};
     for (int k = 0; k < 2; k++) {
-        value_set(&in[0], k, k ? 5 : 1);
-        value_set(&in[1], k, cases[_i].weights[k]);
+        spmd_value_set(&in[0], k, k ? 5 : 1);
+        spmd_value_set(&in[1], k, cases[_i].weights[k]);
     }
-    ck_spmd_ok(harness_run("x=2", two_values, NULL, 2, in, 1, &out));
+    ck_spmd_ok(spmd_test_run("x=2", two_values, NULL, 2, in, 1, &out));
     ck_assert_int_eq(out.dtype, cases[_i].out);
-    ck_assert_msg(value_at(&out, 0) == cases[_i].want || (isnan(cases[_i].want) && isnan(value_at(&out, 0))), "%g",
-                  value_at(&out, 0));
-    values_free(in, 2);
-    value_free(&out);
+    ck_assert_msg(spmd_value_at(&out, 0) == cases[_i].want || (isnan(cases[_i].want) && isnan(spmd_value_at(&out, 0))),
+                  "%g", spmd_value_at(&out, 0));
+    spmd_values_free(in, 2);
+    spmd_value_free(&out);
 }
 END_TEST
 
@@ -150,11 +150,11 @@ static spmd_status no_scalar(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
 
 START_TEST(a_weight_is_a_scalar)
 {
-    value x = value_exact(SPMD_F32, "x", VALUE_SHAPE(2, 4), 1), y = {.spec = NULL};
-    ck_spmd_fails(harness_run("x=2", no_scalar, NULL, 1, &x, 1, &y), SPMD_ESHAPE, "the weight is f32[1,4]");
-    value_free(&x);
+    spmd_value x = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(2, 4), 1), y = {.spec = NULL};
+    ck_spmd_fails(spmd_test_run("x=2", no_scalar, NULL, 1, &x, 1, &y), SPMD_ESHAPE, "the weight is f32[1,4]");
+    spmd_value_free(&x);
 }
 END_TEST
 
-HARNESS_MAIN("weighted", tcase_add_test(tc, uneven_batches_are_one_batch);
-             tcase_add_loop_test(tc, dtypes_and_weights, 0, 7); tcase_add_test(tc, a_weight_is_a_scalar);)
+SPMD_TEST_MAIN("weighted", tcase_add_test(tc, uneven_batches_are_one_batch);
+               tcase_add_loop_test(tc, dtypes_and_weights, 0, 7); tcase_add_test(tc, a_weight_is_a_scalar);)

@@ -1,5 +1,5 @@
 /* adamw: the formula in double over several steps, Optax's numbers, lists of mixed states, aliases, refusals. */
-#include "tests/harness/harness.h"
+#include "tests/harness/golden.h"
 
 typedef struct step_case {
     spmd_adamw_opts opts;
@@ -49,42 +49,42 @@ START_TEST(adamw_like_double)
     static const spmd_adamw_opts opts[] = {{0.9, 0.999, 1e-8, 1e-4}, {0.8, 0.95, 1e-3, 0.1}, {0, 0, 1e-6, 0}};
     static const int64_t shapes[3][2] = {{5, 7}, {1, 1}, {0, 3}};
     const step_case c = {.opts = opts[_i], .n = 3, .steps = 4, .rate = 0.05, .first_count = 1};
-    value in[15], out[9] = {{0}};
+    spmd_value in[15], out[9] = {{0}};
     for (unsigned k = 0; k < 15; k++)
-        in[k] = value_random(SPMD_F32, NULL, 2, shapes[k % 3], 1, k + 1);
-    ck_spmd_ok(harness_run("x=1", train, (void *)&c, 15, in, 9, out));
+        in[k] = spmd_value_random(SPMD_F32, NULL, 2, shapes[k % 3], 1, k + 1);
+    ck_spmd_ok(spmd_test_run("x=1", train, (void *)&c, 15, in, 9, out));
     for (int k = 0; k < 3; k++)
-        for (int64_t i = 0; i < value_count(&in[k]); i++) {
+        for (int64_t i = 0; i < spmd_value_count(&in[k]); i++) {
             double g[4];
             for (int s = 0; s < 4; s++)
-                g[s] = value_at(&in[3 * (s + 1) + k], i);
-            reference want = reference_steps(&c, value_at(&in[k], i), g);
-            ck_assert_double_eq_tol(value_at(&out[k], i), want.p, 1e-6);
-            ck_assert_double_eq_tol(value_at(&out[3 + k], i), want.mu, 1e-6);
-            ck_assert_double_eq_tol(value_at(&out[6 + k], i), want.nu, 1e-6);
+                g[s] = spmd_value_at(&in[3 * (s + 1) + k], i);
+            reference want = reference_steps(&c, spmd_value_at(&in[k], i), g);
+            ck_assert_double_eq_tol(spmd_value_at(&out[k], i), want.p, 1e-6);
+            ck_assert_double_eq_tol(spmd_value_at(&out[3 + k], i), want.mu, 1e-6);
+            ck_assert_double_eq_tol(spmd_value_at(&out[6 + k], i), want.nu, 1e-6);
         }
-    values_free(in, 15);
-    values_free(out, 9);
+    spmd_values_free(in, 15);
+    spmd_values_free(out, 9);
 }
 END_TEST
 
 START_TEST(adamw_golden)
 {
     const step_case c = {.opts = {0.9, 0.999, 1e-8, 0.1}, .n = 1, .steps = 6, .rate = 1e-2, .first_count = 1};
-    value in[7], out[3] = {{0}}, grads = golden("optimizers", "grads", NULL);
+    spmd_value in[7], out[3] = {{0}}, grads = golden("optimizers", "grads", NULL);
     in[0] = golden("optimizers", "w", NULL);
-    size_t bytes = (size_t)value_count(&in[0]) * sizeof(float);
-    ck_assert_int_eq(value_count(&grads), 6 * value_count(&in[0]));
+    size_t bytes = (size_t)spmd_value_count(&in[0]) * sizeof(float);
+    ck_assert_int_eq(spmd_value_count(&grads), 6 * spmd_value_count(&in[0]));
     for (int s = 0; s < 6; s++) {
-        in[1 + s] = value_zeros(SPMD_F32, NULL, in[0].rank, in[0].shape);
+        in[1 + s] = spmd_value_zeros(SPMD_F32, NULL, in[0].rank, in[0].shape);
         memcpy(in[1 + s].data, (const char *)grads.data + (size_t)s * bytes, bytes);
     }
-    value want = golden("optimizers", "after.adamw", NULL);
-    ck_spmd_ok(harness_run("x=1", train, (void *)&c, 7, in, 3, out));
-    ck_assert_double_lt(value_difference(&out[0], &want), 1e-6);
-    values_free(in, 7);
-    values_free(out, 3);
-    values_free((value[]){grads, want}, 2);
+    spmd_value want = golden("optimizers", "after.adamw", NULL);
+    ck_spmd_ok(spmd_test_run("x=1", train, (void *)&c, 7, in, 3, out));
+    ck_assert_double_lt(spmd_value_difference(&out[0], &want), 1e-6);
+    spmd_values_free(in, 7);
+    spmd_values_free(out, 3);
+    spmd_values_free((spmd_value[]){grads, want}, 2);
 }
 END_TEST
 
@@ -93,27 +93,27 @@ START_TEST(adamw_keeps_each_state)
 {
     const step_case c = {.opts = usual, .n = 2, .steps = 2, .rate = 0.05, .first_count = 1};
     static const char *const specs[] = {NULL, "x"};
-    value in[6], sharded[6] = {{0}}, whole[6] = {{0}};
+    spmd_value in[6], sharded[6] = {{0}}, whole[6] = {{0}};
     for (unsigned k = 0; k < 6; k++) {
-        in[k] = value_random(SPMD_F32, specs[k % 2], VALUE_SHAPE(6), 1, k + 1);
+        in[k] = spmd_value_random(SPMD_F32, specs[k % 2], SPMD_SHAPE(6), 1, k + 1);
         sharded[k].spec = specs[k % 2];
     }
-    ck_spmd_ok(harness_run("x=2", train, (void *)&c, 6, in, 6, sharded));
+    ck_spmd_ok(spmd_test_run("x=2", train, (void *)&c, 6, in, 6, sharded));
     for (int k = 0; k < 6; k++)
         in[k].spec = NULL;
-    ck_spmd_ok(harness_run("x=1", train, (void *)&c, 6, in, 6, whole));
+    ck_spmd_ok(spmd_test_run("x=1", train, (void *)&c, 6, in, 6, whole));
     for (int k = 0; k < 6; k++)
-        ck_assert_int_eq(value_count_wrong(&sharded[k], &whole[k]), 0);
-    values_free(in, 6);
-    values_free(sharded, 6);
-    values_free(whole, 6);
+        ck_assert_int_eq(spmd_value_count_wrong(&sharded[k], &whole[k]), 0);
+    spmd_values_free(in, 6);
+    spmd_values_free(sharded, 6);
+    spmd_values_free(whole, 6);
 }
 END_TEST
 
 START_TEST(adamw_of_nothing)
 {
     const step_case c = {.opts = usual, .n = 0, .steps = 1, .rate = 0.05, .first_count = 1};
-    ck_spmd_ok(harness_run("x=1", train, (void *)&c, 0, NULL, 0, NULL));
+    ck_spmd_ok(spmd_test_run("x=1", train, (void *)&c, 0, NULL, 0, NULL));
 }
 END_TEST
 
@@ -132,14 +132,14 @@ START_TEST(adamw_refuses)
         {SPMD_F32, 3, 0.9, 0, SPMD_EINVAL, "count is 0: expected the step's number, from 1"},
     };
     const step_case c = {.opts = {rows[_i].b1, 0.999, 1e-8, 0}, .n = 1, .steps = 1, .first_count = rows[_i].count};
-    value in[2] = {value_zeros(SPMD_F32, NULL, VALUE_SHAPE(3)),
-                   value_zeros(rows[_i].dtype, NULL, VALUE_SHAPE(rows[_i].size))},
-          out[3] = {{0}};
-    ck_spmd_fails(harness_run("x=1", train, (void *)&c, 2, in, 3, out), rows[_i].status, rows[_i].needle);
-    values_free(in, 2);
+    spmd_value in[2] = {spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(3)),
+                        spmd_value_zeros(rows[_i].dtype, NULL, SPMD_SHAPE(rows[_i].size))},
+               out[3] = {{0}};
+    ck_spmd_fails(spmd_test_run("x=1", train, (void *)&c, 2, in, 3, out), rows[_i].status, rows[_i].needle);
+    spmd_values_free(in, 2);
 }
 END_TEST
 
-HARNESS_MAIN("adamw", tcase_add_loop_test(tc, adamw_like_double, 0, 3); tcase_add_test(tc, adamw_golden);
-             tcase_add_test(tc, adamw_keeps_each_state); tcase_add_test(tc, adamw_of_nothing);
-             tcase_add_loop_test(tc, adamw_refuses, 0, 4);)
+SPMD_TEST_MAIN("adamw", tcase_add_loop_test(tc, adamw_like_double, 0, 3); tcase_add_test(tc, adamw_golden);
+               tcase_add_test(tc, adamw_keeps_each_state); tcase_add_test(tc, adamw_of_nothing);
+               tcase_add_loop_test(tc, adamw_refuses, 0, 4);)

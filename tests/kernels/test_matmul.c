@@ -1,7 +1,7 @@
 /* matmul: every transpose, batched and shared operands, sizes at the edges of tiles, f32 and 16-bit, against sums in
  * double; its gradient and the gradient's gradient; oneDNN against the portable loop, bit by bit on integers. */
 #include "kernels/matmul/gemm.h"
-#include "tests/harness/harness.h"
+#include "tests/harness/golden.h"
 
 typedef struct transposes {
     bool a, b;
@@ -29,7 +29,7 @@ static const shape_row shapes[] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static value operand(const shape_row *s, bool is_b, bool transposed, spmd_dtype dtype, unsigned seed)
+static spmd_value operand(const shape_row *s, bool is_b, bool transposed, spmd_dtype dtype, unsigned seed)
 {
     int64_t shape[4], rows = is_b ? s->k : s->m, columns = is_b ? s->n : s->k;
     int rank = is_b && s->shared ? 0 : s->lead;
@@ -37,26 +37,27 @@ static value operand(const shape_row *s, bool is_b, bool transposed, spmd_dtype 
         shape[d] = s->batch[d];
     shape[rank++] = transposed ? columns : rows;
     shape[rank++] = transposed ? rows : columns;
-    return value_random(dtype, NULL, rank, shape, 1, seed);
+    return spmd_value_random(dtype, NULL, rank, shape, 1, seed);
 }
 
-static value expected(const shape_row *s, const transposes *t, const value *a, const value *b, spmd_dtype dtype)
+static spmd_value expected(const shape_row *s, const transposes *t, const spmd_value *a, const spmd_value *b,
+                           spmd_dtype dtype)
 {
     int64_t shape[4] = {s->batch[0], s->batch[1]}, batch = 1;
     for (int d = 0; d < s->lead; d++)
         batch *= shape[d];
     shape[s->lead] = s->m;
     shape[s->lead + 1] = s->n;
-    value out = value_zeros(dtype, NULL, s->lead + 2, shape);
+    spmd_value out = spmd_value_zeros(dtype, NULL, s->lead + 2, shape);
     for (int64_t l = 0; l < batch; l++)
         for (int64_t i = 0; i < s->m; i++)
             for (int64_t j = 0; j < s->n; j++) {
                 double sum = 0;
                 int64_t base_a = l * s->m * s->k, base_b = s->shared ? 0 : l * s->k * s->n;
                 for (int64_t p = 0; p < s->k; p++)
-                    sum += value_at(a, base_a + (t->a ? p * s->m + i : i * s->k + p)) *
-                           value_at(b, base_b + (t->b ? j * s->k + p : p * s->n + j));
-                value_set(&out, (l * s->m + i) * s->n + j, sum);
+                    sum += spmd_value_at(a, base_a + (t->a ? p * s->m + i : i * s->k + p)) *
+                           spmd_value_at(b, base_b + (t->b ? j * s->k + p : p * s->n + j));
+                spmd_value_set(&out, (l * s->m + i) * s->n + j, sum);
             }
     return out;
 }
@@ -71,15 +72,16 @@ START_TEST(matmul_like_double)
     for (int d = 0; d < 3; d++)
         for (int k = 0; k < 4; k++) {
             transposes t = all[k];
-            value in[2] = {operand(s, false, t.a, dtypes[d].dtype, 1), operand(s, true, t.b, dtypes[d].dtype, 2)}, out;
-            value want = expected(s, &t, &in[0], &in[1], dtypes[d].dtype);
-            ck_spmd_ok(harness_op(matmul, &t, 2, in, &out));
+            spmd_value in[2] = {operand(s, false, t.a, dtypes[d].dtype, 1), operand(s, true, t.b, dtypes[d].dtype, 2)},
+                       out;
+            spmd_value want = expected(s, &t, &in[0], &in[1], dtypes[d].dtype);
+            ck_spmd_ok(spmd_test_op(matmul, &t, 2, in, &out));
             ck_assert_int_eq(out.rank, want.rank);
             ck_assert_msg(memcmp(out.shape, want.shape, (size_t)out.rank * sizeof *out.shape) == 0, "wrong shape");
-            double error = value_difference(&out, &want);
+            double error = spmd_value_difference(&out, &want);
             ck_assert_msg(error <= dtypes[d].tolerance, "shape %d, transposes %d, %s: error %g", _i, k,
                           spmd_dtype_name(dtypes[d].dtype), error);
-            values_free((value[]){in[0], in[1], out, want}, 4);
+            spmd_values_free((spmd_value[]){in[0], in[1], out, want}, 4);
         }
 }
 END_TEST
@@ -90,10 +92,10 @@ START_TEST(matmul_gradient)
     const shape_row *s = &shapes[rows[_i]];
     for (int k = 0; k < 4; k++) {
         transposes t = all[k];
-        value in[2] = {operand(s, false, t.a, SPMD_F32, 3), operand(s, true, t.b, SPMD_F32, 4)};
-        double error = harness_check_grad(matmul, &t, 2, in, 5);
+        spmd_value in[2] = {operand(s, false, t.a, SPMD_F32, 3), operand(s, true, t.b, SPMD_F32, 4)};
+        double error = spmd_test_check_grad(matmul, &t, 2, in, 5);
         ck_assert_msg(error < 1e-2, "shape %d, transposes %d: error %g", rows[_i], k, error);
-        values_free(in, 2);
+        spmd_values_free(in, 2);
     }
 }
 END_TEST
@@ -101,12 +103,12 @@ END_TEST
 START_TEST(matmul_gradient_of_nothing)
 {
     transposes t = all[0];
-    value in[2] = {operand(&shapes[6], false, false, SPMD_F32, 3), operand(&shapes[6], true, false, SPMD_F32, 4)};
-    value ct = value_random(SPMD_F32, NULL, VALUE_SHAPE(3, 4), 1, 5), grads[2];
-    ck_spmd_ok(harness_vjp(matmul, &t, 2, in, &ct, grads));
-    ck_assert_int_eq(value_count(&grads[0]), 0);
+    spmd_value in[2] = {operand(&shapes[6], false, false, SPMD_F32, 3), operand(&shapes[6], true, false, SPMD_F32, 4)};
+    spmd_value ct = spmd_value_random(SPMD_F32, NULL, SPMD_SHAPE(3, 4), 1, 5), grads[2];
+    ck_spmd_ok(spmd_test_vjp(matmul, &t, 2, in, &ct, grads));
+    ck_assert_int_eq(spmd_value_count(&grads[0]), 0);
     ck_assert_int_eq(grads[1].shape[1], 4);
-    values_free((value[]){in[0], in[1], ct, grads[0], grads[1]}, 5);
+    spmd_values_free((spmd_value[]){in[0], in[1], ct, grads[0], grads[1]}, 5);
 }
 END_TEST
 
@@ -134,10 +136,10 @@ START_TEST(matmul_second_order)
     for (int k = 0; k < 4; k++) {
         transposes t = all[k];
         const shape_row *s = &shapes[rows[_i]];
-        value in[2] = {operand(s, false, t.a, SPMD_F32, 3), operand(s, true, t.b, SPMD_F32, 4)};
-        double error = harness_check_grad(gradient_op, &t, 2, in, 6);
+        spmd_value in[2] = {operand(s, false, t.a, SPMD_F32, 3), operand(s, true, t.b, SPMD_F32, 4)};
+        double error = spmd_test_check_grad(gradient_op, &t, 2, in, 6);
         ck_assert_msg(error < 1e-2, "shape %d, transposes %d: error %g", rows[_i], k, error);
-        values_free(in, 2);
+        spmd_values_free(in, 2);
     }
 }
 END_TEST
@@ -145,15 +147,15 @@ END_TEST
 START_TEST(matmul_golden)
 {
     transposes t = all[0];
-    value in[2] = {golden("ops", "matmul.in0", NULL), golden("ops", "matmul.in1", NULL)}, out, grads[2];
-    value ct = golden("ops", "matmul.ct", NULL), want = golden("ops", "matmul.out", NULL);
-    value want0 = golden("ops", "matmul.grad0", NULL), want1 = golden("ops", "matmul.grad1", NULL);
-    ck_spmd_ok(harness_op(matmul, &t, 2, in, &out));
-    ck_spmd_ok(harness_vjp(matmul, &t, 2, in, &ct, grads));
-    ck_assert_double_lt(value_difference(&out, &want), 1e-5);
-    ck_assert_double_lt(value_difference(&grads[0], &want0), 1e-5);
-    ck_assert_double_lt(value_difference(&grads[1], &want1), 1e-5);
-    values_free((value[]){in[0], in[1], out, grads[0], grads[1], ct, want, want0, want1}, 9);
+    spmd_value in[2] = {golden("ops", "matmul.in0", NULL), golden("ops", "matmul.in1", NULL)}, out, grads[2];
+    spmd_value ct = golden("ops", "matmul.ct", NULL), want = golden("ops", "matmul.out", NULL);
+    spmd_value want0 = golden("ops", "matmul.grad0", NULL), want1 = golden("ops", "matmul.grad1", NULL);
+    ck_spmd_ok(spmd_test_op(matmul, &t, 2, in, &out));
+    ck_spmd_ok(spmd_test_vjp(matmul, &t, 2, in, &ct, grads));
+    ck_assert_double_lt(spmd_value_difference(&out, &want), 1e-5);
+    ck_assert_double_lt(spmd_value_difference(&grads[0], &want0), 1e-5);
+    ck_assert_double_lt(spmd_value_difference(&grads[1], &want1), 1e-5);
+    spmd_values_free((spmd_value[]){in[0], in[1], out, grads[0], grads[1], ct, want, want0, want1}, 9);
 }
 END_TEST
 
@@ -199,12 +201,12 @@ static spmd_status compare_libraries(spmd_ctx *ctx, const spmd_tensor *in, spmd_
 
 START_TEST(matmul_libraries_agree)
 {
-    value in = value_zeros(SPMD_F32, NULL, 0, NULL), out = {0};
+    spmd_value in = spmd_value_zeros(SPMD_F32, NULL, 0, NULL), out = {0};
     int compared = 0;
-    ck_spmd_ok(harness_run("x=1", compare_libraries, &compared, 1, &in, 1, &out));
+    ck_spmd_ok(spmd_test_run("x=1", compare_libraries, &compared, 1, &in, 1, &out));
     bool built_in = strcmp(spmd__matmul_library(), "portable") != 0;
     ck_assert_msg((compared > 100) == built_in, "%s: %d cases compared", spmd__matmul_library(), compared);
-    values_free((value[]){in, out}, 2);
+    spmd_values_free((spmd_value[]){in, out}, 2);
 }
 END_TEST
 
@@ -225,15 +227,15 @@ START_TEST(matmul_refuses)
         {SPMD_I32, 2, 2, {2, 3}, {3, 5}, SPMD_EDTYPE, "matmul"},
     };
     transposes t = all[0];
-    value in[2] = {value_zeros(SPMD_F32, NULL, rows[_i].rank_a, rows[_i].a),
-                   value_zeros(rows[_i].dtype_b, NULL, rows[_i].rank_b, rows[_i].b)},
-          out = {0};
-    ck_spmd_fails(harness_op(matmul, &t, 2, in, &out), rows[_i].status, rows[_i].needle);
-    values_free(in, 2);
+    spmd_value in[2] = {spmd_value_zeros(SPMD_F32, NULL, rows[_i].rank_a, rows[_i].a),
+                        spmd_value_zeros(rows[_i].dtype_b, NULL, rows[_i].rank_b, rows[_i].b)},
+               out = {0};
+    ck_spmd_fails(spmd_test_op(matmul, &t, 2, in, &out), rows[_i].status, rows[_i].needle);
+    spmd_values_free(in, 2);
 }
 END_TEST
 
-HARNESS_MAIN("matmul", tcase_add_loop_test(tc, matmul_like_double, 0, SHAPES);
-             tcase_add_loop_test(tc, matmul_gradient, 0, 5); tcase_add_test(tc, matmul_gradient_of_nothing);
-             tcase_add_loop_test(tc, matmul_second_order, 0, 3); tcase_add_test(tc, matmul_golden);
-             tcase_add_test(tc, matmul_libraries_agree); tcase_add_loop_test(tc, matmul_refuses, 0, 6);)
+SPMD_TEST_MAIN("matmul", tcase_add_loop_test(tc, matmul_like_double, 0, SHAPES);
+               tcase_add_loop_test(tc, matmul_gradient, 0, 5); tcase_add_test(tc, matmul_gradient_of_nothing);
+               tcase_add_loop_test(tc, matmul_second_order, 0, 3); tcase_add_test(tc, matmul_golden);
+               tcase_add_test(tc, matmul_libraries_agree); tcase_add_loop_test(tc, matmul_refuses, 0, 6);)

@@ -1,6 +1,6 @@
 /* reshape, transpose, slice, concat, broadcast_to: every element is found by index arithmetic, for every dtype; their
  * gradients; their errors. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 typedef struct move {
     int rank; /* of x */
@@ -21,7 +21,7 @@ static int64_t index_of(int rank, const int64_t *shape, int64_t i, int d)
     return i % shape[d];
 }
 
-static void check(const value *y, const move *m, spmd_dtype dtype)
+static void check(const spmd_value *y, const move *m, spmd_dtype dtype)
 {
     ck_assert_int_eq(y->dtype, dtype);
     ck_assert_int_eq(y->rank, m->out_rank);
@@ -29,10 +29,10 @@ static void check(const value *y, const move *m, spmd_dtype dtype)
         ck_assert_int_eq(y->shape[d], m->out_shape[d]);
 }
 
-static void check_gradient(op_fn *fn, const move *m, int n, const value *x)
+static void check_gradient(spmd_test_op_fn *fn, const move *m, int n, const spmd_value *x)
 {
     if (x->dtype == SPMD_F32)
-        ck_assert_double_lt(harness_check_grad(fn, (void *)m, n, x, 2), 1e-3);
+        ck_assert_double_lt(spmd_test_check_grad(fn, (void *)m, n, x, 2), 1e-3);
 }
 
 static const move transposes[] = {
@@ -59,19 +59,19 @@ START_TEST(transpose_moves_every_element)
 {
     const move *m = &transposes[_i % TRANSPOSES];
     spmd_dtype dtype = (spmd_dtype)(_i / TRANSPOSES);
-    value x = value_exact(dtype, NULL, m->rank, m->shape, 1), y;
-    ck_spmd_ok(harness_op(transpose_op, (void *)m, 1, &x, &y));
+    spmd_value x = spmd_value_exact(dtype, NULL, m->rank, m->shape, 1), y;
+    ck_spmd_ok(spmd_test_op(transpose_op, (void *)m, 1, &x, &y));
     check(&y, m, dtype);
-    for (int64_t i = 0; i < value_count(&y); i++) {
+    for (int64_t i = 0; i < spmd_value_count(&y); i++) {
         int64_t from = 0, index[SPMD_MAX_RANK];
         for (int d = 0; d < m->rank; d++)
             index[m->reverse ? m->rank - 1 - d : m->order[d]] = index_of(m->rank, m->out_shape, i, d);
         for (int d = 0; d < m->rank; d++)
             from = from * m->shape[d] + index[d];
-        ck_assert(value_at(&y, i) == value_at(&x, from));
+        ck_assert(spmd_value_at(&y, i) == spmd_value_at(&x, from));
     }
     check_gradient(transpose_op, m, 1, &x);
-    values_free((value[]){x, y}, 2);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -97,17 +97,17 @@ START_TEST(slice_takes_a_part)
     const move *m = &slices[_i % SLICES];
     spmd_dtype dtype = (spmd_dtype)(_i / SLICES);
     int dim = m->dim < 0 ? m->rank + m->dim : m->dim;
-    value x = value_exact(dtype, NULL, m->rank, m->shape, 1), y;
-    ck_spmd_ok(harness_op(slice_op, (void *)m, 1, &x, &y));
+    spmd_value x = spmd_value_exact(dtype, NULL, m->rank, m->shape, 1), y;
+    ck_spmd_ok(spmd_test_op(slice_op, (void *)m, 1, &x, &y));
     check(&y, m, dtype);
-    for (int64_t i = 0; i < value_count(&y); i++) {
+    for (int64_t i = 0; i < spmd_value_count(&y); i++) {
         int64_t from = 0;
         for (int d = 0; d < m->rank; d++)
             from = from * m->shape[d] + index_of(m->rank, m->out_shape, i, d) + (d == dim ? m->start : 0);
-        ck_assert(value_at(&y, i) == value_at(&x, from));
+        ck_assert(spmd_value_at(&y, i) == spmd_value_at(&x, from));
     }
     check_gradient(slice_op, m, 1, &x);
-    values_free((value[]){x, y}, 2);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -132,26 +132,26 @@ START_TEST(concat_joins)
     const move *m = &concats[_i % CONCATS];
     spmd_dtype dtype = (spmd_dtype)(_i / CONCATS);
     int dim = m->dim < 0 ? m->rank + m->dim : m->dim;
-    value x[3], y;
+    spmd_value x[3], y;
     for (int k = 0; k < 3; k++) {
         int64_t shape[SPMD_MAX_RANK];
         memcpy(shape, m->shape, sizeof shape);
         shape[dim] *= k + 1;
-        x[k] = value_exact(dtype, NULL, m->rank, shape, (unsigned)k);
+        x[k] = spmd_value_exact(dtype, NULL, m->rank, shape, (unsigned)k);
     }
-    ck_spmd_ok(harness_op(concat_op, (void *)m, 3, x, &y));
+    ck_spmd_ok(spmd_test_op(concat_op, (void *)m, 3, x, &y));
     check(&y, m, dtype);
-    for (int64_t i = 0; i < value_count(&y); i++) {
+    for (int64_t i = 0; i < spmd_value_count(&y); i++) {
         int64_t along = index_of(m->rank, m->out_shape, i, dim), from = 0, k = along / m->shape[dim];
         k = k == 0 ? 0 : k < 3 ? 1 : 2;
         along -= m->shape[dim] * (k == 0 ? 0 : k == 1 ? 1 : 3);
         for (int d = 0; d < m->rank; d++)
             from = from * x[k].shape[d] + (d == dim ? along : index_of(m->rank, m->out_shape, i, d));
-        ck_assert(value_at(&y, i) == value_at(&x[k], from));
+        ck_assert(spmd_value_at(&y, i) == spmd_value_at(&x[k], from));
     }
     check_gradient(concat_op, m, 3, x);
-    values_free(x, 3);
-    value_free(&y);
+    spmd_values_free(x, 3);
+    spmd_value_free(&y);
 }
 END_TEST
 
@@ -175,17 +175,17 @@ START_TEST(broadcast_to_repeats)
 {
     const move *m = &broadcasts[_i % BROADCASTS];
     spmd_dtype dtype = (spmd_dtype)(_i / BROADCASTS);
-    value x = value_exact(dtype, NULL, m->rank, m->shape, 1), y;
-    ck_spmd_ok(harness_op(broadcast_op, (void *)m, 1, &x, &y));
+    spmd_value x = spmd_value_exact(dtype, NULL, m->rank, m->shape, 1), y;
+    ck_spmd_ok(spmd_test_op(broadcast_op, (void *)m, 1, &x, &y));
     check(&y, m, dtype);
-    for (int64_t i = 0; i < value_count(&y); i++) {
+    for (int64_t i = 0; i < spmd_value_count(&y); i++) {
         int64_t from = 0;
         for (int d = 0; d < m->rank; d++)
             from = from * m->shape[d] + index_of(m->out_rank, m->out_shape, i, d + m->out_rank - m->rank) % m->shape[d];
-        ck_assert(value_at(&y, i) == value_at(&x, from));
+        ck_assert(spmd_value_at(&y, i) == spmd_value_at(&x, from));
     }
     check_gradient(broadcast_op, m, 1, &x);
-    values_free((value[]){x, y}, 2);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -205,20 +205,20 @@ START_TEST(reshape_keeps_the_elements)
 {
     const move *m = &reshapes[_i % RESHAPES];
     spmd_dtype dtype = (spmd_dtype)(_i / RESHAPES);
-    value x = value_exact(dtype, NULL, m->rank, m->shape, 1), y;
-    ck_spmd_ok(harness_op(reshape_op, (void *)m, 1, &x, &y));
+    spmd_value x = spmd_value_exact(dtype, NULL, m->rank, m->shape, 1), y;
+    ck_spmd_ok(spmd_test_op(reshape_op, (void *)m, 1, &x, &y));
     ck_assert_int_eq(y.rank, m->out_rank);
-    ck_assert_int_eq(value_count(&y), value_count(&x));
+    ck_assert_int_eq(spmd_value_count(&y), spmd_value_count(&x));
     for (int d = 0; d < y.rank; d++)
         ck_assert(m->out_shape[d] == -1 || m->out_shape[d] == y.shape[d]);
-    ck_assert(memcmp(x.data, y.data, (size_t)value_count(&x) * spmd_dtype_size(dtype)) == 0);
+    ck_assert(memcmp(x.data, y.data, (size_t)spmd_value_count(&x) * spmd_dtype_size(dtype)) == 0);
     check_gradient(reshape_op, m, 1, &x);
-    values_free((value[]){x, y}, 2);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
 static const struct {
-    op_fn *fn;
+    spmd_test_op_fn *fn;
     move move;
     const char *text;
 } errors[] = {
@@ -243,16 +243,16 @@ enum { ERRORS = sizeof errors / sizeof errors[0] };
 
 START_TEST(moving_errors)
 {
-    value x = value_zeros(SPMD_F32, NULL, errors[_i].move.rank, errors[_i].move.shape), y;
-    ck_spmd_fails(harness_op(errors[_i].fn, (void *)&errors[_i].move, 3, (value[]){x, x, x}, &y), SPMD_ESHAPE,
+    spmd_value x = spmd_value_zeros(SPMD_F32, NULL, errors[_i].move.rank, errors[_i].move.shape), y;
+    ck_spmd_fails(spmd_test_op(errors[_i].fn, (void *)&errors[_i].move, 3, (spmd_value[]){x, x, x}, &y), SPMD_ESHAPE,
                   errors[_i].text);
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
-HARNESS_MAIN("moving", tcase_add_loop_test(tc, transpose_moves_every_element, 0, TRANSPOSES *SPMD_DTYPE_COUNT);
-             tcase_add_loop_test(tc, slice_takes_a_part, 0, SLICES *SPMD_DTYPE_COUNT);
-             tcase_add_loop_test(tc, concat_joins, 0, CONCATS *SPMD_DTYPE_COUNT);
-             tcase_add_loop_test(tc, broadcast_to_repeats, 0, BROADCASTS *SPMD_DTYPE_COUNT);
-             tcase_add_loop_test(tc, reshape_keeps_the_elements, 0, RESHAPES *SPMD_DTYPE_COUNT);
-             tcase_add_loop_test(tc, moving_errors, 0, ERRORS);)
+SPMD_TEST_MAIN("moving", tcase_add_loop_test(tc, transpose_moves_every_element, 0, TRANSPOSES *SPMD_DTYPE_COUNT);
+               tcase_add_loop_test(tc, slice_takes_a_part, 0, SLICES *SPMD_DTYPE_COUNT);
+               tcase_add_loop_test(tc, concat_joins, 0, CONCATS *SPMD_DTYPE_COUNT);
+               tcase_add_loop_test(tc, broadcast_to_repeats, 0, BROADCASTS *SPMD_DTYPE_COUNT);
+               tcase_add_loop_test(tc, reshape_keeps_the_elements, 0, RESHAPES *SPMD_DTYPE_COUNT);
+               tcase_add_loop_test(tc, moving_errors, 0, ERRORS);)

@@ -1,5 +1,5 @@
 /* Partial sums through ops: a linear op of the parts sums to the op of the sum; every other op refuses them by name. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 /* Makes `out` of a partial f32[4,6] and of a whole one. */
 typedef spmd_status body_fn(spmd_ctx *ctx, const spmd_tensor *partial, const spmd_tensor *whole, spmd_tensor *out);
@@ -113,17 +113,17 @@ static spmd_status both_ways(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
     return fn(ctx, &total, &in[1], &out[1]);
 }
 
-static value inputs[2]; /* of a test's own process */
+static spmd_value inputs[2]; /* of a test's own process */
 
 static void make_inputs(void)
 {
-    inputs[0] = value_exact(SPMD_F32, "x", VALUE_SHAPE(12, 6), 1);
-    inputs[1] = value_exact(SPMD_F32, NULL, VALUE_SHAPE(4, 6), 2);
+    inputs[0] = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(12, 6), 1);
+    inputs[1] = spmd_value_exact(SPMD_F32, NULL, SPMD_SHAPE(4, 6), 2);
 }
 
 static void free_inputs(void)
 {
-    values_free(inputs, 2);
+    spmd_values_free(inputs, 2);
 }
 
 static body_fn *const linear[] = {neg_body, scale_body, add_body,  sub_body,   mul_body,
@@ -131,11 +131,11 @@ static body_fn *const linear[] = {neg_body, scale_body, add_body,  sub_body,   m
 
 START_TEST(linear_ops_commute_with_the_sum)
 {
-    value y[2] = {{0}};
-    ck_spmd_ok(harness_run("x=3", both_ways, (void *)&linear[_i], 2, inputs, 2, y));
-    ck_assert_int_gt(value_count(&y[0]), 0);
-    ck_assert_double_lt(value_difference(&y[0], &y[1]), 1e-6);
-    values_free(y, 2);
+    spmd_value y[2] = {{0}};
+    ck_spmd_ok(spmd_test_run("x=3", both_ways, (void *)&linear[_i], 2, inputs, 2, y));
+    ck_assert_int_gt(spmd_value_count(&y[0]), 0);
+    ck_assert_double_lt(spmd_value_difference(&y[0], &y[1]), 1e-6);
+    spmd_values_free(y, 2);
 }
 END_TEST
 
@@ -149,12 +149,13 @@ static const struct {
 
 START_TEST(other_ops_refuse_partial_sums)
 {
-    value y[2] = {{0}};
-    ck_spmd_fails(harness_run("x=3", both_ways, (void *)&refused[_i].fn, 2, inputs, 2, y), SPMD_EINVAL, refused[_i].op);
+    spmd_value y[2] = {{0}};
+    ck_spmd_fails(spmd_test_run("x=3", both_ways, (void *)&refused[_i].fn, 2, inputs, 2, y), SPMD_EINVAL,
+                  refused[_i].op);
     ck_assert_ptr_nonnull(strstr(spmd_last_error(), "spmd_psum it first"));
 }
 END_TEST
 
-HARNESS_MAIN("partial", tcase_add_checked_fixture(tc, make_inputs, free_inputs);
-             tcase_add_loop_test(tc, linear_ops_commute_with_the_sum, 0, (int)(sizeof linear / sizeof linear[0]));
-             tcase_add_loop_test(tc, other_ops_refuse_partial_sums, 0, (int)(sizeof refused / sizeof refused[0]));)
+SPMD_TEST_MAIN("partial", tcase_add_checked_fixture(tc, make_inputs, free_inputs);
+               tcase_add_loop_test(tc, linear_ops_commute_with_the_sum, 0, (int)(sizeof linear / sizeof linear[0]));
+               tcase_add_loop_test(tc, other_ops_refuse_partial_sums, 0, (int)(sizeof refused / sizeof refused[0]));)

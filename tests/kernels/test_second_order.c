@@ -1,5 +1,5 @@
 /* Gradients of gradients: the gradient of sum(op(x) * c) is itself checked as an op, by differences. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 /* Makes `out` of in[0..1], both f32[3,4] and positive. */
 typedef spmd_status body_fn(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out);
@@ -133,36 +133,36 @@ static spmd_status gradient_op(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor
     return spmd_concat(ctx, grads, 2, 0, out);
 }
 
-static void positive_inputs(value in[2])
+static void positive_inputs(spmd_value in[2])
 {
     for (int k = 0; k < 2; k++) {
-        in[k] = value_random(SPMD_F32, NULL, VALUE_SHAPE(3, 4), 0.4, 31 + (unsigned)k);
-        for (int64_t i = 0; i < value_count(&in[k]); i++) /* around 0.7 or 1.4: clear of where's step at 1 */
-            value_set(&in[k], i, value_at(&in[k], i) / 2 + (i % 2 ? 0.7 : 1.4));
+        in[k] = spmd_value_random(SPMD_F32, NULL, SPMD_SHAPE(3, 4), 0.4, 31 + (unsigned)k);
+        for (int64_t i = 0; i < spmd_value_count(&in[k]); i++) /* around 0.7 or 1.4: clear of where's step at 1 */
+            spmd_value_set(&in[k], i, spmd_value_at(&in[k], i) / 2 + (i % 2 ? 0.7 : 1.4));
     }
 }
 
 START_TEST(gradient_of_the_gradient)
 {
-    value in[2];
+    spmd_value in[2];
     positive_inputs(in);
-    double error = harness_check_grad(gradient_op, (void *)&rows[_i].fn, 2, in, 4);
+    double error = spmd_test_check_grad(gradient_op, (void *)&rows[_i].fn, 2, in, 4);
     ck_assert_msg(error < 1e-2, "%s: %g", rows[_i].name, error);
-    values_free(in, 2);
+    spmd_values_free(in, 2);
 }
 END_TEST
 
 START_TEST(fused_gradients_refuse_by_name)
 {
     static body_fn *const fns[] = {gelu_body, silu_body};
-    value in[2], grads[2], ct = value_zeros(SPMD_F32, NULL, VALUE_SHAPE(6, 4));
+    spmd_value in[2], grads[2], ct = spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(6, 4));
     positive_inputs(in);
-    ck_spmd_fails(harness_vjp(gradient_op, (void *)&fns[_i], 2, in, &ct, grads), SPMD_EGRAD,
+    ck_spmd_fails(spmd_test_vjp(gradient_op, (void *)&fns[_i], 2, in, &ct, grads), SPMD_EGRAD,
                   _i ? "silu_grad has no gradient" : "gelu_grad has no gradient");
-    values_free(in, 2);
-    value_free(&ct);
+    spmd_values_free(in, 2);
+    spmd_value_free(&ct);
 }
 END_TEST
 
-HARNESS_MAIN("second_order", tcase_add_loop_test(tc, gradient_of_the_gradient, 0, ROWS);
-             tcase_add_loop_test(tc, fused_gradients_refuse_by_name, 0, 2);)
+SPMD_TEST_MAIN("second_order", tcase_add_loop_test(tc, gradient_of_the_gradient, 0, ROWS);
+               tcase_add_loop_test(tc, fused_gradients_refuse_by_name, 0, 2);)

@@ -1,5 +1,5 @@
 /* Unary pointwise ops: against libm in double and JAX's values, their gradients, NaN and infinities, bf16. */
-#include "tests/harness/harness.h"
+#include "tests/harness/golden.h"
 
 typedef spmd_status unary_fn(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out);
 
@@ -70,12 +70,13 @@ static spmd_status run_unary(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
     return ((const struct row *)user)->fn(ctx, &in[0], out);
 }
 
-static value inputs(const struct row *row, spmd_dtype dtype, int rank, const int64_t *shape)
+static spmd_value inputs(const struct row *row, spmd_dtype dtype, int rank, const int64_t *shape)
 {
-    value x = value_random(SPMD_F32, NULL, rank, shape, 1, 7), rounded = value_zeros(dtype, NULL, rank, shape);
-    for (int64_t i = 0; i < value_count(&x); i++)
-        value_set(&rounded, i, row->low + (row->high - row->low) * (value_at(&x, i) + 1) / 2);
-    value_free(&x);
+    spmd_value x = spmd_value_random(SPMD_F32, NULL, rank, shape, 1, 7),
+               rounded = spmd_value_zeros(dtype, NULL, rank, shape);
+    for (int64_t i = 0; i < spmd_value_count(&x); i++)
+        spmd_value_set(&rounded, i, row->low + (row->high - row->low) * (spmd_value_at(&x, i) + 1) / 2);
+    spmd_value_free(&x);
     return rounded;
 }
 
@@ -88,16 +89,16 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 START_TEST(unary_like_reference)
 {
     const struct row *row = &rows[_i % ROWS];
-    value x = inputs(row, SPMD_F32, shapes[_i / ROWS].rank, shapes[_i / ROWS].shape), y;
-    ck_spmd_ok(harness_op(run_unary, (void *)row, 1, &x, &y));
+    spmd_value x = inputs(row, SPMD_F32, shapes[_i / ROWS].rank, shapes[_i / ROWS].shape), y;
+    ck_spmd_ok(spmd_test_op(run_unary, (void *)row, 1, &x, &y));
     ck_assert_int_eq(y.dtype, SPMD_F32);
-    ck_assert_int_eq(value_count(&y), value_count(&x));
-    for (int64_t i = 0; i < value_count(&x); i++) {
-        double want = row->ref(value_at(&x, i)), size = fmax(fabs(want), row->floor);
-        ck_assert_msg(fabs(value_at(&y, i) - want) <= row->error * size, "%s(%.9g) = %.9g, not %.9g", row->name,
-                      value_at(&x, i), value_at(&y, i), want);
+    ck_assert_int_eq(spmd_value_count(&y), spmd_value_count(&x));
+    for (int64_t i = 0; i < spmd_value_count(&x); i++) {
+        double want = row->ref(spmd_value_at(&x, i)), size = fmax(fabs(want), row->floor);
+        ck_assert_msg(fabs(spmd_value_at(&y, i) - want) <= row->error * size, "%s(%.9g) = %.9g, not %.9g", row->name,
+                      spmd_value_at(&x, i), spmd_value_at(&y, i), want);
     }
-    values_free((value[]){x, y}, 2);
+    spmd_values_free((spmd_value[]){x, y}, 2);
 }
 END_TEST
 
@@ -106,28 +107,28 @@ START_TEST(unary_rounds_once)
 {
     const struct row *row = &rows[_i / 2];
     spmd_dtype dtype = _i % 2 ? SPMD_F16 : SPMD_BF16;
-    value x = inputs(row, dtype, VALUE_SHAPE(3, 701)), wide = value_zeros(SPMD_F32, NULL, VALUE_SHAPE(3, 701));
-    value y, want = value_zeros(dtype, NULL, VALUE_SHAPE(3, 701)), wide_y;
-    for (int64_t i = 0; i < value_count(&x); i++)
-        value_set(&wide, i, value_at(&x, i));
-    ck_spmd_ok(harness_op(run_unary, (void *)row, 1, &x, &y));
-    ck_spmd_ok(harness_op(run_unary, (void *)row, 1, &wide, &wide_y));
-    for (int64_t i = 0; i < value_count(&x); i++)
-        value_set(&want, i, value_at(&wide_y, i));
-    ck_assert_int_eq(value_count_wrong(&y, &want), 0);
-    values_free((value[]){x, wide, y, want, wide_y}, 5);
+    spmd_value x = inputs(row, dtype, SPMD_SHAPE(3, 701)), wide = spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(3, 701));
+    spmd_value y, want = spmd_value_zeros(dtype, NULL, SPMD_SHAPE(3, 701)), wide_y;
+    for (int64_t i = 0; i < spmd_value_count(&x); i++)
+        spmd_value_set(&wide, i, spmd_value_at(&x, i));
+    ck_spmd_ok(spmd_test_op(run_unary, (void *)row, 1, &x, &y));
+    ck_spmd_ok(spmd_test_op(run_unary, (void *)row, 1, &wide, &wide_y));
+    for (int64_t i = 0; i < spmd_value_count(&x); i++)
+        spmd_value_set(&want, i, spmd_value_at(&wide_y, i));
+    ck_assert_int_eq(spmd_value_count_wrong(&y, &want), 0);
+    spmd_values_free((spmd_value[]){x, wide, y, want, wide_y}, 5);
 }
 END_TEST
 
 START_TEST(unary_gradient)
 {
     const struct row *row = &rows[_i];
-    value x = inputs(row, SPMD_F32, VALUE_SHAPE(5, 7));
-    double error = harness_check_grad(run_unary, (void *)row, 1, &x, 3);
+    spmd_value x = inputs(row, SPMD_F32, SPMD_SHAPE(5, 7));
+    double error = spmd_test_check_grad(run_unary, (void *)row, 1, &x, 3);
     /* In the other ranges functions are so steep, or so flat, that differences say nothing. */
     bool other = strchr(row->name, ' ') != NULL;
     ck_assert_msg(other || error < 1e-2, "%s: %g", row->name, error);
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -147,17 +148,17 @@ START_TEST(unary_like_golden)
 {
     char name[4][32];
     const char *part[] = {"in0", "out", "ct", "grad0"};
-    value want[4], y, grad;
+    spmd_value want[4], y, grad;
     for (int k = 0; k < 4; k++) {
         snprintf(name[k], sizeof name[k], "%s.%s", goldens[_i].name, part[k]);
         want[k] = golden("ops", name[k], NULL);
     }
-    ck_spmd_ok(harness_op(run_golden, &_i, 1, &want[0], &y));
-    ck_spmd_ok(harness_vjp(run_golden, &_i, 1, &want[0], &want[2], &grad));
-    ck_assert_double_lt(value_difference(&y, &want[1]), 1e-6);
-    ck_assert_double_lt(value_difference(&grad, &want[3]), 1e-6);
-    values_free(want, 4);
-    values_free((value[]){y, grad}, 2);
+    ck_spmd_ok(spmd_test_op(run_golden, &_i, 1, &want[0], &y));
+    ck_spmd_ok(spmd_test_vjp(run_golden, &_i, 1, &want[0], &want[2], &grad));
+    ck_assert_double_lt(spmd_value_difference(&y, &want[1]), 1e-6);
+    ck_assert_double_lt(spmd_value_difference(&grad, &want[3]), 1e-6);
+    spmd_values_free(want, 4);
+    spmd_values_free((spmd_value[]){y, grad}, 2);
 }
 END_TEST
 
@@ -183,10 +184,10 @@ static spmd_status run_extreme(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor
     return extremes[*(int *)user].fn(ctx, &in[0], out);
 }
 
-static void check_extreme(const char *what, int row, const value *got, const float *want)
+static void check_extreme(const char *what, int row, const spmd_value *got, const float *want)
 {
-    for (int64_t i = 0; i < value_count(got); i++) {
-        double g = value_at(got, i), w = (double)want[i % 5];
+    for (int64_t i = 0; i < spmd_value_count(got); i++) {
+        double g = spmd_value_at(got, i), w = (double)want[i % 5];
         bool same = isnan(w) ? isnan(g) : g == w || fabs(g - w) <= fmax(1e-6 * fabs(w), 1e-30);
         ck_assert_msg(same, "%s of %s, element %d: %g, not %g", what, extremes[row].name, (int)i, g, w);
     }
@@ -198,14 +199,15 @@ START_TEST(unary_at_the_extremes)
     float x20[20];
     for (int i = 0; i < 20; i++) /* long enough for vectors, and a tail */
         x20[i] = x5[i % 5];
-    value x = value_f32(NULL, VALUE_SHAPE(20), x20), ct = value_zeros(SPMD_F32, NULL, VALUE_SHAPE(20)), y, grad;
+    spmd_value x = spmd_value_f32(NULL, SPMD_SHAPE(20), x20), ct = spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(20)), y,
+               grad;
     for (int i = 0; i < 20; i++)
-        value_set(&ct, i, 1);
-    ck_spmd_ok(harness_op(run_extreme, &_i, 1, &x, &y));
+        spmd_value_set(&ct, i, 1);
+    ck_spmd_ok(spmd_test_op(run_extreme, &_i, 1, &x, &y));
     check_extreme("value", _i, &y, extremes[_i].want);
-    ck_spmd_ok(harness_vjp(run_extreme, &_i, 1, &x, &ct, &grad));
+    ck_spmd_ok(spmd_test_vjp(run_extreme, &_i, 1, &x, &ct, &grad));
     check_extreme("slope", _i, &grad, extremes[_i].slope);
-    values_free((value[]){x, ct, y, grad}, 4);
+    spmd_values_free((spmd_value[]){x, ct, y, grad}, 4);
 }
 END_TEST
 
@@ -218,26 +220,27 @@ static spmd_status scale_by_0(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor 
 START_TEST(scale_by_0_is_0)
 {
     const spmd_dtype dtypes[] = {SPMD_F32, SPMD_BF16};
-    value x = value_zeros(dtypes[_i], NULL, VALUE_SHAPE(3)), y, zero = value_zeros(dtypes[_i], NULL, VALUE_SHAPE(3));
-    value_set(&x, 0, NAN);
-    value_set(&x, 1, -INFINITY);
-    ck_spmd_ok(harness_op(scale_by_0, NULL, 1, &x, &y));
-    ck_assert_int_eq(value_count_wrong(&y, &zero), 0);
-    values_free((value[]){x, y, zero}, 3);
+    spmd_value x = spmd_value_zeros(dtypes[_i], NULL, SPMD_SHAPE(3)), y,
+               zero = spmd_value_zeros(dtypes[_i], NULL, SPMD_SHAPE(3));
+    spmd_value_set(&x, 0, NAN);
+    spmd_value_set(&x, 1, -INFINITY);
+    ck_spmd_ok(spmd_test_op(scale_by_0, NULL, 1, &x, &y));
+    ck_assert_int_eq(spmd_value_count_wrong(&y, &zero), 0);
+    spmd_values_free((spmd_value[]){x, y, zero}, 3);
 }
 END_TEST
 
 START_TEST(unary_refuses_integers)
 {
-    value x = value_zeros(SPMD_I32, NULL, VALUE_SHAPE(4, 8)), y;
-    ck_spmd_fails(harness_op(run_unary, (void *)&rows[2], 1, &x, &y), SPMD_EDTYPE, "exp");
+    spmd_value x = spmd_value_zeros(SPMD_I32, NULL, SPMD_SHAPE(4, 8)), y;
+    ck_spmd_fails(spmd_test_op(run_unary, (void *)&rows[2], 1, &x, &y), SPMD_EDTYPE, "exp");
     ck_assert_ptr_nonnull(strstr(spmd_last_error(), "i32[4,8]"));
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
-HARNESS_MAIN("unary", tcase_add_loop_test(tc, unary_like_reference, 0, ROWS *SHAPES);
-             tcase_add_loop_test(tc, unary_rounds_once, 0, 2 * ROWS); tcase_add_loop_test(tc, unary_gradient, 0, ROWS);
-             tcase_add_loop_test(tc, unary_like_golden, 0, GOLDENS);
-             tcase_add_loop_test(tc, unary_at_the_extremes, 0, EXTREMES);
-             tcase_add_loop_test(tc, scale_by_0_is_0, 0, 2); tcase_add_test(tc, unary_refuses_integers);)
+SPMD_TEST_MAIN("unary", tcase_add_loop_test(tc, unary_like_reference, 0, ROWS *SHAPES);
+               tcase_add_loop_test(tc, unary_rounds_once, 0, 2 * ROWS);
+               tcase_add_loop_test(tc, unary_gradient, 0, ROWS); tcase_add_loop_test(tc, unary_like_golden, 0, GOLDENS);
+               tcase_add_loop_test(tc, unary_at_the_extremes, 0, EXTREMES);
+               tcase_add_loop_test(tc, scale_by_0_is_0, 0, 2); tcase_add_test(tc, unary_refuses_integers);)

@@ -3,7 +3,7 @@
 #define TESTS_MODELS_DATA_FILES_H
 
 #include "models/data/registry.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The main job: on real Fashion-MNIST the MLP reaches 0.87 on the test set in 400 steps, whatever the seed. */
 #include "models/train.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 START_TEST(mlp_learns_fashion_mnist)
 {
@@ -40,8 +40,8 @@ int main(void)
     spmd_dataset_free(&data);
     Suite *suite = suite_create("accuracy");
     TCase *tc = tcase_create("accuracy");
-    tcase_set_timeout(tc, 4 * harness_timeout());
+    tcase_set_timeout(tc, 4 * spmd_test_timeout());
     tcase_add_loop_test(tc, mlp_learns_fashion_mnist, 1, 4);
     suite_add_tcase(suite, tc);
-    return harness_exit(srunner_create(suite));
+    return spmd_test_exit(srunner_create(suite));
 }

@@ -1,7 +1,7 @@
 /* A training takes its memory before and in its first step: none later, and each of these allocations may fail without
  * a leak or a hang. What libraries below allocate behind the toolkit's back is counted apart and printed. */
 #include "models/train.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <errno.h>
 #include <stdatomic.h>
 
@@ -139,5 +139,5 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-HARNESS_MAIN("allocations", tcase_add_loop_test(tc, steps_after_the_first_take_no_memory, 0, 2);
-             tcase_add_test(tc, every_allocation_may_fail);)
+SPMD_TEST_MAIN("allocations", tcase_add_loop_test(tc, steps_after_the_first_take_no_memory, 0, 2);
+               tcase_add_test(tc, every_allocation_may_fail);)

@@ -1,6 +1,6 @@
 /* Batches: every epoch goes through the set once, in an order that only (seed, epoch) decides. */
 #include "models/data.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 enum { COUNT = 103, WIDTH = 3, BATCH = 8, STEPS = COUNT / BATCH, EPOCHS = 3 };
 
@@ -180,11 +180,11 @@ START_TEST(eval_refuses_bad_steps)
 }
 END_TEST
 
-HARNESS_MAIN("batches", tcase_add_checked_fixture(tc, set_up, tear_down);
-             tcase_add_test(tc, batches_use_every_example_at_most_once_an_epoch);
-             tcase_add_test(tc, batches_depend_on_seed_and_epoch_only);
-             tcase_add_test(tc, batches_of_twice_the_size_are_two_batches); tcase_add_test(tc, batches_order_is_pinned);
-             tcase_add_test(tc, batches_shuffle_evenly); tcase_add_test(tc, batches_fill_pixels_and_labels);
-             tcase_add_test(tc, batches_refuse_bad_sizes);
-             tcase_add_loop_test(tc, eval_covers_the_set_once_in_order, 0, 4);
-             tcase_add_test(tc, eval_refuses_bad_steps);)
+SPMD_TEST_MAIN("batches", tcase_add_checked_fixture(tc, set_up, tear_down);
+               tcase_add_test(tc, batches_use_every_example_at_most_once_an_epoch);
+               tcase_add_test(tc, batches_depend_on_seed_and_epoch_only);
+               tcase_add_test(tc, batches_of_twice_the_size_are_two_batches);
+               tcase_add_test(tc, batches_order_is_pinned); tcase_add_test(tc, batches_shuffle_evenly);
+               tcase_add_test(tc, batches_fill_pixels_and_labels); tcase_add_test(tc, batches_refuse_bad_sizes);
+               tcase_add_loop_test(tc, eval_covers_the_set_once_in_order, 0, 4);
+               tcase_add_test(tc, eval_refuses_bad_steps);)

@@ -215,12 +215,13 @@ START_TEST(dataset_unknown_name)
 }
 END_TEST
 
-HARNESS_MAIN("datasets", tcase_add_checked_fixture(tc, set_up, tear_down); tcase_add_test(tc, dataset_from_own_folder);
-             tcase_add_test(tc, dataset_from_cache); tcase_add_test(tc, dataset_first_examples_only);
-             tcase_add_test(tc, dataset_refuses_a_changed_file_of_yours);
-             tcase_add_test(tc, dataset_refuses_a_label_out_of_range);
-             tcase_add_test(tc, dataset_refuses_unequal_counts);
-             tcase_add_test(tc, dataset_fetches_anew_what_is_wrong_in_the_cache);
-             tcase_add_test(tc, dataset_without_a_network_is_generated_and_says_so);
-             tcase_add_test(tc, dataset_that_nobody_publishes); tcase_add_test(tc, dataset_nowhere_to_put_it);
-             tcase_add_test(tc, dataset_unknown_name);)
+SPMD_TEST_MAIN("datasets", tcase_add_checked_fixture(tc, set_up, tear_down);
+               tcase_add_test(tc, dataset_from_own_folder); tcase_add_test(tc, dataset_from_cache);
+               tcase_add_test(tc, dataset_first_examples_only);
+               tcase_add_test(tc, dataset_refuses_a_changed_file_of_yours);
+               tcase_add_test(tc, dataset_refuses_a_label_out_of_range);
+               tcase_add_test(tc, dataset_refuses_unequal_counts);
+               tcase_add_test(tc, dataset_fetches_anew_what_is_wrong_in_the_cache);
+               tcase_add_test(tc, dataset_without_a_network_is_generated_and_says_so);
+               tcase_add_test(tc, dataset_that_nobody_publishes); tcase_add_test(tc, dataset_nowhere_to_put_it);
+               tcase_add_test(tc, dataset_unknown_name);)

@@ -250,7 +250,7 @@ static Suite *suite(void)
 {
     Suite *suite = suite_create("download");
     TCase *tc = tcase_create("download");
-    tcase_set_timeout(tc, harness_timeout());
+    tcase_set_timeout(tc, spmd_test_timeout());
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, download_case, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tc, download_asks_the_next_mirror);
@@ -270,5 +270,5 @@ int main(void)
         puts("SKIP: downloads: this build has no libcurl");
         return 77;
     }
-    return harness_exit(srunner_create(suite()));
+    return spmd_test_exit(srunner_create(suite()));
 }

@@ -143,10 +143,10 @@ START_TEST(idx_refuses_what_is_not_gzip)
 }
 END_TEST
 
-HARNESS_MAIN("idx", tcase_add_checked_fixture(tc, set_up, tear_down); tcase_add_test(tc, idx_reads_images);
-             tcase_add_test(tc, idx_reads_labels_and_the_empty_set);
-             tcase_add_loop_test(tc, idx_refuses_wrong_content, 0, (int)(sizeof wrong / sizeof *wrong));
-             tcase_add_test(tc, idx_refuses_every_truncation);
-             tcase_add_test(tc, idx_refuses_damage_anywhere_in_the_data);
-             tcase_add_test(tc, idx_refuses_bytes_after_the_gzip_data);
-             tcase_add_test(tc, idx_refuses_what_is_not_gzip);)
+SPMD_TEST_MAIN("idx", tcase_add_checked_fixture(tc, set_up, tear_down); tcase_add_test(tc, idx_reads_images);
+               tcase_add_test(tc, idx_reads_labels_and_the_empty_set);
+               tcase_add_loop_test(tc, idx_refuses_wrong_content, 0, (int)(sizeof wrong / sizeof *wrong));
+               tcase_add_test(tc, idx_refuses_every_truncation);
+               tcase_add_test(tc, idx_refuses_damage_anywhere_in_the_data);
+               tcase_add_test(tc, idx_refuses_bytes_after_the_gzip_data);
+               tcase_add_test(tc, idx_refuses_what_is_not_gzip);)

@@ -1,7 +1,7 @@
 /* The plain MLP: start values, gradient by differences, bf16 near f32, sizes from the tensors; and the other model's
  * shapes. */
 #include "models/mlp.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 enum { INPUTS = 6, WIDTH = 8, CLASSES = 3, ROWS = 5 };
 
@@ -60,15 +60,15 @@ static spmd_status logits(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out
     return small->model->logits(ctx, &small->config, in, &in[6], out);
 }
 
-static small_model make_small(const char *name, spmd_dtype compute, value *in)
+static small_model make_small(const char *name, spmd_dtype compute, spmd_value *in)
 {
     small_model small = {model_named(name),
                          {.inputs = INPUTS, .width = WIDTH, .classes = CLASSES, .repeats = 2, .compute = compute}};
     spmd_param_info info[SPMD_MODEL_MAX_PARAMS];
     small.model->describe(&small.config, info);
     for (int k = 0; k < 6; k++)
-        in[k] = value_random(SPMD_F32, NULL, info[k].rank, info[k].shape, 0.7, (unsigned)k + 1);
-    in[6] = value_random(SPMD_F32, NULL, VALUE_SHAPE(ROWS, INPUTS), 1, 7);
+        in[k] = spmd_value_random(SPMD_F32, NULL, info[k].rank, info[k].shape, 0.7, (unsigned)k + 1);
+    in[6] = spmd_value_random(SPMD_F32, NULL, SPMD_SHAPE(ROWS, INPUTS), 1, 7);
     return small;
 }
 
@@ -76,31 +76,31 @@ static const char *const names[] = {"mlp", "shared-mlp"};
 
 START_TEST(gradient_by_differences)
 {
-    value in[7];
+    spmd_value in[7];
     small_model small = make_small(names[_i], SPMD_F32, in);
-    double error = harness_check_grad(logits, &small, 7, in, 3);
+    double error = spmd_test_check_grad(logits, &small, 7, in, 3);
     ck_assert_msg(error < 1e-2, "%s: gradient off by %g", names[_i], error);
-    values_free(in, 7);
+    spmd_values_free(in, 7);
 }
 END_TEST
 
 START_TEST(bf16_is_near_f32)
 {
-    value in[7], again[7], wide, narrow;
+    spmd_value in[7], again[7], wide, narrow;
     small_model f32 = make_small(names[_i], SPMD_F32, in), bf16 = make_small(names[_i], SPMD_BF16, again);
     /* The model's configured sizes are not what it computes with: the tensors' are. */
     f32.config.inputs = f32.config.width = f32.config.classes = 1;
-    ck_spmd_ok(harness_op(logits, &f32, 7, in, &wide));
-    ck_spmd_ok(harness_op(logits, &bf16, 7, in, &narrow));
+    ck_spmd_ok(spmd_test_op(logits, &f32, 7, in, &wide));
+    ck_spmd_ok(spmd_test_op(logits, &bf16, 7, in, &narrow));
     ck_assert_int_eq(narrow.dtype, SPMD_F32);
     ck_assert_int_eq(wide.rank, 2);
     ck_assert_int_eq(wide.shape[0], ROWS);
     ck_assert_int_eq(wide.shape[1], CLASSES);
-    double difference = value_difference(&narrow, &wide);
+    double difference = spmd_value_difference(&narrow, &wide);
     ck_assert_msg(difference > 0 && difference < 3e-2, "%s: bf16 differs by %g", names[_i], difference);
-    values_free(in, 7);
-    values_free(again, 7);
-    values_free((value[]){wide, narrow}, 2);
+    spmd_values_free(in, 7);
+    spmd_values_free(again, 7);
+    spmd_values_free((spmd_value[]){wide, narrow}, 2);
 }
 END_TEST
 
@@ -112,15 +112,15 @@ static spmd_status hits(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, 
 
 START_TEST(hits_are_counted)
 {
-    value in[] = {value_f32(NULL, VALUE_SHAPE(3, 2), (float[]){1, 2, 5, -1, 0, 0}),
-                  value_i32(NULL, VALUE_SHAPE(3), (int32_t[]){1, 1, 0})},
-          out;
-    ck_spmd_ok(harness_op(hits, NULL, 2, in, &out));
-    ck_assert_double_eq(value_at(&out, 0), 1);
-    ck_assert_double_eq(value_at(&out, 1), 0);
-    ck_assert_double_eq(value_at(&out, 2), 1); /* the first of two equal logits */
-    values_free(in, 2);
-    value_free(&out);
+    spmd_value in[] = {spmd_value_f32(NULL, SPMD_SHAPE(3, 2), (float[]){1, 2, 5, -1, 0, 0}),
+                       spmd_value_i32(NULL, SPMD_SHAPE(3), (int32_t[]){1, 1, 0})},
+               out;
+    ck_spmd_ok(spmd_test_op(hits, NULL, 2, in, &out));
+    ck_assert_double_eq(spmd_value_at(&out, 0), 1);
+    ck_assert_double_eq(spmd_value_at(&out, 1), 0);
+    ck_assert_double_eq(spmd_value_at(&out, 2), 1); /* the first of two equal logits */
+    spmd_values_free(in, 2);
+    spmd_value_free(&out);
 }
 END_TEST
 
@@ -141,6 +141,6 @@ START_TEST(bad_sizes_are_named)
 }
 END_TEST
 
-HARNESS_MAIN("mlp", tcase_add_loop_test(tc, start_values_are_he, 0, 2);
-             tcase_add_loop_test(tc, gradient_by_differences, 0, 2); tcase_add_loop_test(tc, bf16_is_near_f32, 0, 2);
-             tcase_add_test(tc, hits_are_counted); tcase_add_test(tc, bad_sizes_are_named);)
+SPMD_TEST_MAIN("mlp", tcase_add_loop_test(tc, start_values_are_he, 0, 2);
+               tcase_add_loop_test(tc, gradient_by_differences, 0, 2); tcase_add_loop_test(tc, bf16_is_near_f32, 0, 2);
+               tcase_add_test(tc, hits_are_counted); tcase_add_test(tc, bad_sizes_are_named);)

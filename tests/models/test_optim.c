@@ -1,7 +1,7 @@
 /* Every optimizer against Optax: six given gradients, the parameter afterwards. On one device, on two with copies, and
  * on two that hold half the rows each (norms must then be those of the whole tensor). */
 #include "models/optim.h"
-#include "tests/harness/harness.h"
+#include "tests/harness/golden.h"
 
 enum { ROWS = 7, PADDED = 8, COLUMNS = 5, STEPS = 6, MAX_STATE = 4 };
 
@@ -98,9 +98,9 @@ START_TEST(optimizer_like_optax)
     optim_case c = case_at(_i);
     char key[64];
     snprintf(key, sizeof key, "after.%s", c.name);
-    value w = golden("optimizers", "w", NULL), g = golden("optimizers", "grads", NULL),
-          want = golden("optimizers", key, NULL);
-    ck_assert_int_eq(value_count(&g), STEPS * ROWS * COLUMNS);
+    spmd_value w = golden("optimizers", "w", NULL), g = golden("optimizers", "grads", NULL),
+               want = golden("optimizers", key, NULL);
+    ck_assert_int_eq(spmd_value_count(&g), STEPS * ROWS * COLUMNS);
     /* A row of zeros below, so that two devices can share the rows; it changes no norm. */
     float padded[PADDED * COLUMNS] = {0}, grads[STEPS][PADDED * COLUMNS] = {{0}}, after[PADDED * COLUMNS];
     memcpy(padded, w.data, sizeof(float) * ROWS * COLUMNS);
@@ -108,15 +108,15 @@ START_TEST(optimizer_like_optax)
         memcpy(grads[step], (float *)g.data + step * ROWS * COLUMNS, sizeof(float) * ROWS * COLUMNS);
     for (size_t p = 0; p < sizeof placed / sizeof *placed; p++) {
         run_case(&c, placed[p].axes, placed[p].spec, padded, grads[0], after);
-        value got = value_f32(NULL, VALUE_SHAPE(ROWS, COLUMNS), after);
-        double difference = value_difference(&got, &want);
+        spmd_value got = spmd_value_f32(NULL, SPMD_SHAPE(ROWS, COLUMNS), after);
+        double difference = spmd_value_difference(&got, &want);
         ck_assert_msg(difference <= 1e-6, "%s on %s as %s: differs by %g", c.name, placed[p].axes, placed[p].spec,
                       difference);
         for (int k = ROWS * COLUMNS; k < PADDED * COLUMNS; k++)
             ck_assert_msg(after[k] == 0, "%s moved a zero parameter without gradient to %g", c.name, (double)after[k]);
-        value_free(&got);
+        spmd_value_free(&got);
     }
-    values_free((value[]){w, g, want}, 3);
+    spmd_values_free((spmd_value[]){w, g, want}, 3);
 }
 END_TEST
 
@@ -159,23 +159,23 @@ static spmd_status update_array_onto_itself(spmd_ctx *ctx, const spmd_tensor *in
 
 START_TEST(bad_chains_are_named)
 {
-    value w = value_zeros(SPMD_F32, NULL, VALUE_SHAPE(4)), rate = value_zeros(SPMD_F32, NULL, 0, NULL);
-    value in[] = {w, w, rate, rate, w, w}, out[5] = {{0}};
+    spmd_value w = spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(4)), rate = spmd_value_zeros(SPMD_F32, NULL, 0, NULL);
+    spmd_value in[] = {w, w, rate, rate, w, w}, out[5] = {{0}};
     spmd_optim wrong = spmd_optim_chain(spmd_optim_adamw(0.9, 0.999, 1e-8, 0), spmd_optim_clip_by_global_norm(1));
-    ck_spmd_fails(harness_run("data=2", update, &wrong, 6, in, 3, out), SPMD_EINVAL, "'clip_by_global_norm' does");
+    ck_spmd_fails(spmd_test_run("data=2", update, &wrong, 6, in, 3, out), SPMD_EINVAL, "'clip_by_global_norm' does");
     spmd_optim longer = spmd_optim_clip_by_global_norm(1);
     for (int k = 0; k < SPMD_MAX_TRANSFORMS; k++)
         longer = spmd_optim_chain(longer, spmd_optim_clip_by_global_norm(1));
-    ck_spmd_fails(harness_run("data=2", update, &longer, 6, in, 1, out), SPMD_EINVAL, "longer than 8");
+    ck_spmd_fails(spmd_test_run("data=2", update, &longer, 6, in, 1, out), SPMD_EINVAL, "longer than 8");
     spmd_optim sgd = spmd_optim_sgd(0, false), found;
-    value two[] = {w, rate};
-    ck_spmd_fails(harness_run("data=2", update_array_onto_itself, &sgd, 2, two, 1, out), SPMD_EINVAL,
+    spmd_value two[] = {w, rate};
+    ck_spmd_fails(spmd_test_run("data=2", update_array_onto_itself, &sgd, 2, two, 1, out), SPMD_EINVAL,
                   "array of its own");
     double start;
     ck_spmd_ok(spmd_optim_find("lion", &found, &start));
     ck_assert_double_eq(start, 3e-4);
     ck_spmd_fails(spmd_optim_find("adamx", &found, NULL), SPMD_EINVAL, "adamw, lion");
-    values_free((value[]){w, rate}, 2);
+    spmd_values_free((spmd_value[]){w, rate}, 2);
 }
 END_TEST
 
@@ -194,5 +194,6 @@ START_TEST(state_must_be_f32_and_leaves_nothing_behind)
 }
 END_TEST
 
-HARNESS_MAIN("optim", tcase_add_loop_test(tc, optimizer_like_optax, 0, CASES); tcase_add_test(tc, schedule_like_optax);
-             tcase_add_test(tc, bad_chains_are_named); tcase_add_test(tc, state_must_be_f32_and_leaves_nothing_behind);)
+SPMD_TEST_MAIN("optim", tcase_add_loop_test(tc, optimizer_like_optax, 0, CASES);
+               tcase_add_test(tc, schedule_like_optax); tcase_add_test(tc, bad_chains_are_named);
+               tcase_add_test(tc, state_must_be_f32_and_leaves_nothing_behind);)

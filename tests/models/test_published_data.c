@@ -1,6 +1,6 @@
 /* The real data sets, where $SPMD_DATA has them: official bytes, counts and the statistics that others report. */
 #include "models/data.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -65,8 +65,8 @@ int main(void)
     }
     Suite *suite = suite_create("published_data");
     TCase *tc = tcase_create("published_data");
-    tcase_set_timeout(tc, harness_timeout());
+    tcase_set_timeout(tc, spmd_test_timeout());
     tcase_add_loop_test(tc, published_set, 0, NSETS);
     suite_add_tcase(suite, tc);
-    return harness_exit(srunner_create(suite));
+    return spmd_test_exit(srunner_create(suite));
 }

@@ -217,10 +217,10 @@ START_TEST(safetensors_survives_depth)
 }
 END_TEST
 
-HARNESS_MAIN("safetensors", tcase_add_checked_fixture(tc, set_up, tear_down);
-             tcase_add_test(tc, safetensors_reads_a_good_file);
-             tcase_add_test(tc, safetensors_find_names_the_neighbours);
-             tcase_add_test(tc, safetensors_empty_file_of_tensors);
-             tcase_add_loop_test(tc, safetensors_refuses, 0, (int)(sizeof bad / sizeof *bad));
-             tcase_add_test(tc, safetensors_refuses_bad_header_lengths);
-             tcase_add_test(tc, safetensors_survives_damage); tcase_add_test(tc, safetensors_survives_depth);)
+SPMD_TEST_MAIN("safetensors", tcase_add_checked_fixture(tc, set_up, tear_down);
+               tcase_add_test(tc, safetensors_reads_a_good_file);
+               tcase_add_test(tc, safetensors_find_names_the_neighbours);
+               tcase_add_test(tc, safetensors_empty_file_of_tensors);
+               tcase_add_loop_test(tc, safetensors_refuses, 0, (int)(sizeof bad / sizeof *bad));
+               tcase_add_test(tc, safetensors_refuses_bad_header_lengths);
+               tcase_add_test(tc, safetensors_survives_damage); tcase_add_test(tc, safetensors_survives_depth);)

@@ -1,7 +1,7 @@
 /* The shared-block MLP against JAX and Optax, on 1, 2 and 4 devices: logits, loss, gradients and their norm; then five
  * AdamW steps through the trainer. */
 #include "models/train.h"
-#include "tests/harness/harness.h"
+#include "tests/harness/golden.h"
 
 enum { PARAMS = 6, STEPS = 5, BATCH = 32 };
 static const char *const meshes[] = {"data=1", "data=2", "data=4"};
@@ -19,7 +19,7 @@ static spmd_train_options options_of_golden(void)
     return options;
 }
 
-static value named(const char *kind, int k)
+static spmd_value named(const char *kind, int k)
 {
     char key[64];
     snprintf(key, sizeof key, "%s.%s", kind, names[k]);
@@ -41,36 +41,36 @@ static spmd_status forward_backward(spmd_ctx *ctx, const spmd_tensor *in, spmd_t
     return spmd_global_norm(ctx, mean, PARAMS, &out[PARAMS + 2]);
 }
 
-static void expect_close(const value *got, const value *want, double tolerance, const char *what)
+static void expect_close(const spmd_value *got, const spmd_value *want, double tolerance, const char *what)
 {
-    double difference = value_difference(got, want);
+    double difference = spmd_value_difference(got, want);
     ck_assert_msg(difference <= tolerance, "%s: differs by %g, may by %g", what, difference, tolerance);
 }
 
 START_TEST(gradients_like_jax)
 {
     spmd_train_options options = options_of_golden();
-    value in[PARAMS + 2], out[PARAMS + 3] = {{0}};
+    spmd_value in[PARAMS + 2], out[PARAMS + 3] = {{0}};
     for (int k = 0; k < PARAMS; k++)
         in[k] = named("param", k);
     in[PARAMS] = golden("shared_mlp", "x", "data,-");
     in[PARAMS + 1] = golden("shared_mlp", "y", "data");
     out[PARAMS].spec = "data,-";
-    ck_spmd_ok(harness_run(meshes[_i], forward_backward, &options, PARAMS + 2, in, PARAMS + 3, out));
+    ck_spmd_ok(spmd_test_run(meshes[_i], forward_backward, &options, PARAMS + 2, in, PARAMS + 3, out));
     for (int k = 0; k < PARAMS; k++) {
-        value want = named("grad", k);
+        spmd_value want = named("grad", k);
         expect_close(&out[k], &want, 1e-5, names[k]);
-        value_free(&want);
+        spmd_value_free(&want);
     }
     const char *const others[] = {"logits", "loss", "grad_norm"};
     for (int k = 0; k < 3; k++) {
-        value want = golden("shared_mlp", others[k], NULL);
+        spmd_value want = golden("shared_mlp", others[k], NULL);
         want.rank = out[PARAMS + k].rank; /* the file keeps scalars as [1] */
         expect_close(&out[PARAMS + k], &want, 1e-5, others[k]);
-        value_free(&want);
+        spmd_value_free(&want);
     }
-    values_free(in, PARAMS + 2);
-    values_free(out, PARAMS + 3);
+    spmd_values_free(in, PARAMS + 2);
+    spmd_values_free(out, PARAMS + 3);
 }
 END_TEST
 
@@ -84,32 +84,32 @@ START_TEST(five_steps_like_optax)
     for (int k = 0; k < PARAMS; k++) {
         const char *name;
         spmd_array *array = spmd_trainer_array(trainer, k, &name);
-        value start = named("param", k);
+        spmd_value start = named("param", k);
         ck_assert_str_eq(name, names[k]);
-        ck_assert_int_eq(spmd_array_count(array), value_count(&start));
+        ck_assert_int_eq(spmd_array_count(array), spmd_value_count(&start));
         ck_spmd_ok(spmd_shard_update(array, start.data));
-        value_free(&start);
+        spmd_value_free(&start);
     }
-    value x = golden("shared_mlp", "x", NULL), y = golden("shared_mlp", "y", NULL);
-    value losses = golden("shared_mlp", "losses", NULL), norms = golden("shared_mlp", "grad_norms", NULL);
+    spmd_value x = golden("shared_mlp", "x", NULL), y = golden("shared_mlp", "y", NULL);
+    spmd_value losses = golden("shared_mlp", "losses", NULL), norms = golden("shared_mlp", "grad_norms", NULL);
     for (int step = 0; step < STEPS; step++) {
         spmd_metrics metrics;
         ck_spmd_ok(spmd_trainer_step(trainer, x.data, y.data, &metrics));
         ck_assert_int_eq(metrics.step, step + 1);
-        ck_assert_double_eq_tol(metrics.loss / value_at(&losses, step), 1, 1e-5);
-        ck_assert_double_eq_tol(metrics.grad_norm / value_at(&norms, step), 1, 1e-4);
+        ck_assert_double_eq_tol(metrics.loss / spmd_value_at(&losses, step), 1, 1e-5);
+        ck_assert_double_eq_tol(metrics.grad_norm / spmd_value_at(&norms, step), 1, 1e-4);
     }
     for (int k = 0; k < PARAMS; k++) {
-        value want = named("after", k), got = value_zeros(SPMD_F32, NULL, want.rank, want.shape);
+        spmd_value want = named("after", k), got = spmd_value_zeros(SPMD_F32, NULL, want.rank, want.shape);
         ck_spmd_ok(spmd_unshard(spmd_trainer_array(trainer, k, NULL), got.data));
         expect_close(&got, &want, 1e-4, names[k]);
-        values_free((value[]){want, got}, 2);
+        spmd_values_free((spmd_value[]){want, got}, 2);
     }
-    values_free((value[]){x, y, losses, norms}, 4);
+    spmd_values_free((spmd_value[]){x, y, losses, norms}, 4);
     spmd_trainer_destroy(trainer);
     ck_spmd_ok(spmd_mesh_destroy(mesh));
 }
 END_TEST
 
-HARNESS_MAIN("shared_mlp", tcase_add_loop_test(tc, gradients_like_jax, 0, 3);
-             tcase_add_loop_test(tc, five_steps_like_optax, 0, 3);)
+SPMD_TEST_MAIN("shared_mlp", tcase_add_loop_test(tc, gradients_like_jax, 0, 3);
+               tcase_add_loop_test(tc, five_steps_like_optax, 0, 3);)

@@ -1,6 +1,6 @@
 /* The generated set: the same bytes everywhere, and something that can be learned. */
 #include "models/data.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 static spmd_dataset load(uint64_t seed, int64_t train, int64_t test)
 {
@@ -76,5 +76,5 @@ START_TEST(synthetic_can_be_learned)
 }
 END_TEST
 
-HARNESS_MAIN("synthetic", tcase_add_test(tc, synthetic_is_a_function_of_the_seed);
-             tcase_add_test(tc, synthetic_can_be_learned);)
+SPMD_TEST_MAIN("synthetic", tcase_add_test(tc, synthetic_is_a_function_of_the_seed);
+               tcase_add_test(tc, synthetic_can_be_learned);)

@@ -1,7 +1,7 @@
 /* The training loop: the same losses on every number of devices, the same bits from run to run, a stop at NaN, clear
  * errors, evaluation of any number of examples. */
 #include "models/train.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 enum { STEPS = 50, BATCH = 32, TRAIN = 640, TEST = 203 };
 
@@ -195,8 +195,8 @@ START_TEST(what_does_not_fit_is_named)
 }
 END_TEST
 
-HARNESS_MAIN("train", tcase_add_checked_fixture(tc, load, unload);
-             tcase_add_loop_test(tc, losses_do_not_depend_on_the_devices, 0, 2);
-             tcase_add_test(tc, bf16_trains_as_well); tcase_add_test(tc, callback_ends_the_run);
-             tcase_add_test(tc, nan_stops_at_its_step); tcase_add_test(tc, evaluation_counts_every_example_once);
-             tcase_add_test(tc, what_does_not_fit_is_named);)
+SPMD_TEST_MAIN("train", tcase_add_checked_fixture(tc, load, unload);
+               tcase_add_loop_test(tc, losses_do_not_depend_on_the_devices, 0, 2);
+               tcase_add_test(tc, bf16_trains_as_well); tcase_add_test(tc, callback_ends_the_run);
+               tcase_add_test(tc, nan_stops_at_its_step); tcase_add_test(tc, evaluation_counts_every_example_once);
+               tcase_add_test(tc, what_does_not_fit_is_named);)

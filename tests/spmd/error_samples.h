@@ -4,7 +4,7 @@
 
 #include "models/safetensors.h"
 #include "models/train.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -100,31 +100,31 @@ static spmd_status open_parenthesis(char *text)
 /* Either shard may be the first to see it, and names itself first: repeated until it was shard 0. */
 static spmd_status mismatch(char *text)
 {
-    value x = value_zeros(SPMD_F32, NULL, 0, NULL);
+    spmd_value x = spmd_value_zeros(SPMD_F32, NULL, 0, NULL);
     spmd_status status = SPMD_OK;
     for (int k = 0; k < 1000 && strncmp(text, "shard 0", 7) != 0; k++) {
-        value out = {0};
-        status = harness_run("data=2", only_shard_0_sums, NULL, 1, &x, 1, &out);
+        spmd_value out = {0};
+        status = spmd_test_run("data=2", only_shard_0_sums, NULL, 1, &x, 1, &out);
         snprintf(text, TEXT, "%s", spmd_last_error());
     }
-    value_free(&x);
+    spmd_value_free(&x);
     return status;
 }
 
 static spmd_status uneven_blocks(char *text)
 {
     (void)text;
-    value x = value_zeros(SPMD_F32, "data,model", VALUE_SHAPE(3, 5));
-    spmd_status status = harness_run("data=2,model=2", nothing, NULL, 1, &x, 0, NULL);
-    value_free(&x);
+    spmd_value x = spmd_value_zeros(SPMD_F32, "data,model", SPMD_SHAPE(3, 5));
+    spmd_status status = spmd_test_run("data=2,model=2", nothing, NULL, 1, &x, 0, NULL);
+    spmd_value_free(&x);
     return status;
 }
 
 static spmd_status aborted(char *text)
 {
-    value x = value_zeros(SPMD_F32, NULL, 0, NULL), out = {0};
-    spmd_status status = harness_run("data=2", shard_0_tells, text, 1, &x, 1, &out);
-    value_free(&x);
+    spmd_value x = spmd_value_zeros(SPMD_F32, NULL, 0, NULL), out = {0};
+    spmd_status status = spmd_test_run("data=2", shard_0_tells, text, 1, &x, 1, &out);
+    spmd_value_free(&x);
     return status == SPMD_EUSER && text[0] ? SPMD_EABORTED : status;
 }
 

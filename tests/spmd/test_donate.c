@@ -1,5 +1,5 @@
 /* spmd_donate: reductions in place, older copies stale, nothing given away that somebody needs. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 static void *memory_of(spmd_ctx *ctx, const spmd_tensor *t)
 {
@@ -57,17 +57,17 @@ static const struct {
 START_TEST(donated)
 {
     const float x[] = {1, 0, 2, 0};
-    value in = value_f32("x", VALUE_SHAPE(4), x), out = {.spec = _i == TAPED ? "x" : ""};
+    spmd_value in = spmd_value_f32("x", SPMD_SHAPE(4), x), out = {.spec = _i == TAPED ? "x" : ""};
     enum use use = (enum use)_i;
-    spmd_status status = harness_run("x=2", body, &use, 1, &in, 1, &out);
+    spmd_status status = spmd_test_run("x=2", body, &use, 1, &in, 1, &out);
     if (rows[_i].status == SPMD_OK) {
         ck_spmd_ok(status);
-        ck_assert_msg(value_at(&out, 0) == rows[_i].first, "%g", value_at(&out, 0));
-        value_free(&out);
+        ck_assert_msg(spmd_value_at(&out, 0) == rows[_i].first, "%g", spmd_value_at(&out, 0));
+        spmd_value_free(&out);
     } else {
         ck_spmd_fails(status, rows[_i].status, "given away by spmd_donate");
     }
-    value_free(&in);
+    spmd_value_free(&in);
 }
 END_TEST
 
@@ -83,18 +83,18 @@ static spmd_status many(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, 
 START_TEST(in_place_needs_no_memory)
 {
     int64_t bytes[2];
-    value in = value_exact(SPMD_F32, "", VALUE_SHAPE(1000), 1), out = {.spec = ""};
+    spmd_value in = spmd_value_exact(SPMD_F32, "", SPMD_SHAPE(1000), 1), out = {.spec = ""};
     for (int k = 0; k < 2; k++) {
         spmd_stats stats;
-        ck_spmd_ok(harness_run_job("x=2", &(spmd_job){.stats = &stats}, many, &(int){k ? 1000 : 1}, 1, &in, 1, &out));
+        ck_spmd_ok(spmd_test_run_job("x=2", &(spmd_job){.stats = &stats}, many, &(int){k ? 1000 : 1}, 1, &in, 1, &out));
         bytes[k] = stats.arena_bytes;
-        value_free(&out);
+        spmd_value_free(&out);
     }
     const char *strict = getenv("SPMD_TEST_BACKEND"); /* records wait for the stream there */
     if (!strict || strcmp(strict, "host-strict"))
         ck_assert_int_eq(bytes[0], bytes[1]);
-    value_free(&in);
+    spmd_value_free(&in);
 }
 END_TEST
 
-HARNESS_MAIN("donate", tcase_add_loop_test(tc, donated, 0, USES); tcase_add_test(tc, in_place_needs_no_memory);)
+SPMD_TEST_MAIN("donate", tcase_add_loop_test(tc, donated, 0, USES); tcase_add_test(tc, in_place_needs_no_memory);)

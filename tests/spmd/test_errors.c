@@ -35,9 +35,9 @@ static spmd_status provoke(int row, char *text)
 {
     if (rows[row].call)
         return rows[row].call(text);
-    value x = value_zeros(rows[row].dtype, NULL, 0, NULL), out = {0};
-    spmd_status status = harness_run(rows[row].axes, rows[row].fn, NULL, 1, &x, 1, &out);
-    values_free((value[]){x, out}, 2);
+    spmd_value x = spmd_value_zeros(rows[row].dtype, NULL, 0, NULL), out = {0};
+    spmd_status status = spmd_test_run(rows[row].axes, rows[row].fn, NULL, 1, &x, 1, &out);
+    spmd_values_free((spmd_value[]){x, out}, 2);
     return status;
 }
 
@@ -108,4 +108,4 @@ START_TEST(errors_read_as_promised)
 }
 END_TEST
 
-HARNESS_MAIN("errors", tcase_add_loop_test(tc, errors_read_as_promised, 1, SPMD_STATUS_COUNT);)
+SPMD_TEST_MAIN("errors", tcase_add_loop_test(tc, errors_read_as_promised, 1, SPMD_STATUS_COUNT);)

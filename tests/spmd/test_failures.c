@@ -1,5 +1,5 @@
 /* Failures: a shard that fails, skips, waits on other axes, hangs; and who may call what from where. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -286,11 +286,11 @@ START_TEST(only_the_shards_own_thread_may_use_its_context)
 }
 END_TEST
 
-HARNESS_MAIN("failures", tcase_add_test(tc, one_failing_shard_ends_the_launch_and_the_mesh_lives_on);
-             tcase_add_test(tc, a_failed_launch_changes_no_output);
-             tcase_add_loop_test(tc, a_shard_that_skips_a_collective_is_named, 0, 2);
-             tcase_add_test(tc, calls_on_different_axes_are_found_at_once);
-             tcase_add_loop_test(tc, a_shard_that_never_returns_loses_the_mesh_not_the_program, 0, 2);
-             tcase_add_test(tc, launches_do_not_nest); tcase_add_test(tc, one_launch_at_a_time);
-             tcase_add_test(tc, a_forked_child_is_told);
-             tcase_add_test(tc, only_the_shards_own_thread_may_use_its_context);)
+SPMD_TEST_MAIN("failures", tcase_add_test(tc, one_failing_shard_ends_the_launch_and_the_mesh_lives_on);
+               tcase_add_test(tc, a_failed_launch_changes_no_output);
+               tcase_add_loop_test(tc, a_shard_that_skips_a_collective_is_named, 0, 2);
+               tcase_add_test(tc, calls_on_different_axes_are_found_at_once);
+               tcase_add_loop_test(tc, a_shard_that_never_returns_loses_the_mesh_not_the_program, 0, 2);
+               tcase_add_test(tc, launches_do_not_nest); tcase_add_test(tc, one_launch_at_a_time);
+               tcase_add_test(tc, a_forked_child_is_told);
+               tcase_add_test(tc, only_the_shards_own_thread_may_use_its_context);)

@@ -1,5 +1,5 @@
 /* value_and_grad itself: nesting, unused parameters, refusals, norms of mixed parameters, custom ops. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 /* Nested: outer parameter w, inner gradient d/dv (v w x)^2 at v = w, squared. */
 typedef struct nest {
@@ -49,11 +49,12 @@ START_TEST(gradients_nest)
         total += m / 4;
     }
     want = _i == 0 ? want : 8 * w * total * total;
-    value in[2] = {value_f32(NULL, VALUE_SHAPE(1), &w), value_f32("data", VALUE_SHAPE(8), x)}, out = {.spec = ""};
-    ck_spmd_ok(harness_run("data=4", nested_step, &_i, 2, in, 1, &out));
-    ck_assert_msg(fabs(value_at(&out, 0) - want) < 1e-3 * want, "%g, not %g", value_at(&out, 0), want);
-    values_free(in, 2);
-    value_free(&out);
+    spmd_value in[2] = {spmd_value_f32(NULL, SPMD_SHAPE(1), &w), spmd_value_f32("data", SPMD_SHAPE(8), x)},
+               out = {.spec = ""};
+    ck_spmd_ok(spmd_test_run("data=4", nested_step, &_i, 2, in, 1, &out));
+    ck_assert_msg(fabs(spmd_value_at(&out, 0) - want) < 1e-3 * want, "%g, not %g", spmd_value_at(&out, 0), want);
+    spmd_values_free(in, 2);
+    spmd_value_free(&out);
 }
 END_TEST
 
@@ -76,15 +77,16 @@ static spmd_status unused_step(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor
 
 START_TEST(an_unused_parameter_gets_zeros)
 {
-    value in[3] = {value_exact(SPMD_F32, "", VALUE_SHAPE(1), 1), value_exact(SPMD_F32, "", VALUE_SHAPE(2, 3), 2),
-                   value_exact(SPMD_F32, "data", VALUE_SHAPE(4), 3)};
-    value out[2] = {{.spec = ""}, {.spec = ""}};
-    ck_spmd_ok(harness_run("data=2", unused_step, NULL, 3, in, 2, out));
-    ck_assert_int_eq(value_count(&out[1]), 6);
+    spmd_value in[3] = {spmd_value_exact(SPMD_F32, "", SPMD_SHAPE(1), 1),
+                        spmd_value_exact(SPMD_F32, "", SPMD_SHAPE(2, 3), 2),
+                        spmd_value_exact(SPMD_F32, "data", SPMD_SHAPE(4), 3)};
+    spmd_value out[2] = {{.spec = ""}, {.spec = ""}};
+    ck_spmd_ok(spmd_test_run("data=2", unused_step, NULL, 3, in, 2, out));
+    ck_assert_int_eq(spmd_value_count(&out[1]), 6);
     for (int i = 0; i < 6; i++)
-        ck_assert(value_at(&out[1], i) == 0);
-    values_free(in, 3);
-    values_free(out, 2);
+        ck_assert(spmd_value_at(&out[1], i) == 0);
+    spmd_values_free(in, 3);
+    spmd_values_free(out, 2);
 }
 END_TEST
 
@@ -151,9 +153,10 @@ static spmd_status refused_step(spmd_ctx *ctx, const spmd_tensor *in, spmd_tenso
 START_TEST(refused)
 {
     enum refusal which = (enum refusal)_i;
-    value in = value_exact(which == INTEGER_PARAM ? SPMD_I32 : SPMD_F32, "", VALUE_SHAPE(2), 1), out = {.spec = ""};
-    ck_spmd_fails(harness_run("data=2", refused_step, &which, 1, &in, 1, &out), SPMD_EGRAD, needles[_i]);
-    value_free(&in);
+    spmd_value in = spmd_value_exact(which == INTEGER_PARAM ? SPMD_I32 : SPMD_F32, "", SPMD_SHAPE(2), 1),
+               out = {.spec = ""};
+    ck_spmd_fails(spmd_test_run("data=2", refused_step, &which, 1, &in, 1, &out), SPMD_EGRAD, needles[_i]);
+    spmd_value_free(&in);
 }
 END_TEST
 
@@ -166,18 +169,19 @@ static spmd_status norm_step(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
 START_TEST(the_norm_of_any_mix_is_the_norm_of_the_whole)
 {
     static const char *const meshes[] = {"data=4,model=1", "data=2,model=2", "data=1,model=4"};
-    value in[3] = {value_random(SPMD_F32, "", VALUE_SHAPE(3), 1, 1),
-                   value_random(SPMD_F32, "data,-", VALUE_SHAPE(4, 3), 1, 2),
-                   value_random(SPMD_F32, "model,data", VALUE_SHAPE(4, 8), 1, 3)};
-    value out = {.spec = ""};
+    spmd_value in[3] = {spmd_value_random(SPMD_F32, "", SPMD_SHAPE(3), 1, 1),
+                        spmd_value_random(SPMD_F32, "data,-", SPMD_SHAPE(4, 3), 1, 2),
+                        spmd_value_random(SPMD_F32, "model,data", SPMD_SHAPE(4, 8), 1, 3)};
+    spmd_value out = {.spec = ""};
     double sum = 0;
     for (int k = 0; k < 3; k++)
-        for (int64_t i = 0; i < value_count(&in[k]); i++)
-            sum += value_at(&in[k], i) * value_at(&in[k], i);
-    ck_spmd_ok(harness_run(meshes[_i], norm_step, NULL, 3, in, 1, &out));
-    ck_assert_msg(fabs(value_at(&out, 0) - sqrt(sum)) < 1e-5 * sqrt(sum), "%g, not %g", value_at(&out, 0), sqrt(sum));
-    values_free(in, 3);
-    value_free(&out);
+        for (int64_t i = 0; i < spmd_value_count(&in[k]); i++)
+            sum += spmd_value_at(&in[k], i) * spmd_value_at(&in[k], i);
+    ck_spmd_ok(spmd_test_run(meshes[_i], norm_step, NULL, 3, in, 1, &out));
+    ck_assert_msg(fabs(spmd_value_at(&out, 0) - sqrt(sum)) < 1e-5 * sqrt(sum), "%g, not %g", spmd_value_at(&out, 0),
+                  sqrt(sum));
+    spmd_values_free(in, 3);
+    spmd_value_free(&out);
 }
 END_TEST
 
@@ -200,19 +204,20 @@ static spmd_status mixed_step(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor 
 
 START_TEST(mixed_parameters_are_warned_about_once)
 {
-    value in[2] = {value_exact(SPMD_F32, "data", VALUE_SHAPE(4), 1), value_exact(SPMD_F32, "", VALUE_SHAPE(2), 2)};
-    value out[2] = {{.spec = "data"}, {.spec = ""}};
-    ck_spmd_ok(harness_run("data=2", mixed_step, NULL, 2, in, 2, out));
-    const char *first = strstr(harness_log(), "spmd_mean_grads");
-    ck_assert_msg(first && !strstr(first + 1, "spmd_mean_grads"), "log: %s", harness_log());
-    ck_assert(value_at(&out[0], 0) == value_at(&in[1], 0) / 2); /* mean loss: half of each shard's */
-    ck_assert(value_at(&out[1], 0) == (value_at(&in[0], 0) + value_at(&in[0], 2)) / 2);
-    values_free(in, 2);
-    values_free(out, 2);
+    spmd_value in[2] = {spmd_value_exact(SPMD_F32, "data", SPMD_SHAPE(4), 1),
+                        spmd_value_exact(SPMD_F32, "", SPMD_SHAPE(2), 2)};
+    spmd_value out[2] = {{.spec = "data"}, {.spec = ""}};
+    ck_spmd_ok(spmd_test_run("data=2", mixed_step, NULL, 2, in, 2, out));
+    const char *first = strstr(spmd_test_log(), "spmd_mean_grads");
+    ck_assert_msg(first && !strstr(first + 1, "spmd_mean_grads"), "log: %s", spmd_test_log());
+    ck_assert(spmd_value_at(&out[0], 0) == spmd_value_at(&in[1], 0) / 2); /* mean loss: half of each shard's */
+    ck_assert(spmd_value_at(&out[1], 0) == (spmd_value_at(&in[0], 0) + spmd_value_at(&in[0], 2)) / 2);
+    spmd_values_free(in, 2);
+    spmd_values_free(out, 2);
 }
 END_TEST
 
-HARNESS_MAIN("grad", tcase_add_loop_test(tc, gradients_nest, 0, 3); tcase_add_test(tc, an_unused_parameter_gets_zeros);
-             tcase_add_loop_test(tc, refused, 0, REFUSALS);
-             tcase_add_loop_test(tc, the_norm_of_any_mix_is_the_norm_of_the_whole, 0, 3);
-             tcase_add_test(tc, mixed_parameters_are_warned_about_once);)
+SPMD_TEST_MAIN("grad", tcase_add_loop_test(tc, gradients_nest, 0, 3);
+               tcase_add_test(tc, an_unused_parameter_gets_zeros); tcase_add_loop_test(tc, refused, 0, REFUSALS);
+               tcase_add_loop_test(tc, the_norm_of_any_mix_is_the_norm_of_the_whole, 0, 3);
+               tcase_add_test(tc, mixed_parameters_are_warned_about_once);)

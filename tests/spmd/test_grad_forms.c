@@ -1,6 +1,6 @@
 /* The example on which JAX's default gives 420: w = 3, x = 0..7 over 4 devices, loss mean((w x)^2), dloss/dw = 105.
  * Every way of writing it must give 105 (108 with weight decay), whether the gradient comes out local or global. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 enum form {
     LOCAL,
@@ -232,15 +232,16 @@ static spmd_status step(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, 
 START_TEST(every_form_gives_the_same_gradient)
 {
     const float w[] = {3}, x[] = {0, 1, 2, 3, 4, 5, 6, 7};
-    value in[2] = {value_f32(NULL, VALUE_SHAPE(1), w), value_f32("data", VALUE_SHAPE(8), x)}, out[1] = {{.spec = ""}};
+    spmd_value in[2] = {spmd_value_f32(NULL, SPMD_SHAPE(1), w), spmd_value_f32("data", SPMD_SHAPE(8), x)},
+               out[1] = {{.spec = ""}};
     seen s = {.form = (enum form)_i};
-    ck_spmd_ok(harness_run("data=4", step, &s, 2, in, 1, out));
-    ck_assert_msg(fabs(value_at(&out[0], 0) - rows[_i].gradient) < 1e-3, "%s: %g, not %g", rows[_i].name,
-                  value_at(&out[0], 0), rows[_i].gradient);
+    ck_spmd_ok(spmd_test_run("data=4", step, &s, 2, in, 1, out));
+    ck_assert_msg(fabs(spmd_value_at(&out[0], 0) - rows[_i].gradient) < 1e-3, "%s: %g, not %g", rows[_i].name,
+                  spmd_value_at(&out[0], 0), rows[_i].gradient);
     ck_assert_msg(s.local == rows[_i].local, "%s: the gradient came out %s", rows[_i].name,
                   s.local ? "local" : "global");
-    values_free(in, 2);
-    values_free(out, 1);
+    spmd_values_free(in, 2);
+    spmd_values_free(out, 1);
 }
 END_TEST
 
@@ -254,14 +255,15 @@ static spmd_status forget_the_mean(spmd_ctx *ctx, const spmd_tensor *in, spmd_te
 
 START_TEST(a_local_gradient_is_no_replicated_output)
 {
-    value in[2] = {value_zeros(SPMD_F32, NULL, VALUE_SHAPE(1)), value_zeros(SPMD_F32, "data", VALUE_SHAPE(8))};
-    value out[2] = {{.spec = ""}, {.spec = ""}};
-    spmd_status status = harness_run("data=4", forget_the_mean, NULL, 2, in, 2, out);
+    spmd_value in[2] = {spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(1)),
+                        spmd_value_zeros(SPMD_F32, "data", SPMD_SHAPE(8))};
+    spmd_value out[2] = {{.spec = ""}, {.spec = ""}};
+    spmd_status status = spmd_test_run("data=4", forget_the_mean, NULL, 2, in, 2, out);
     ck_spmd_fails(status, SPMD_EREPLICATION, "varies");
     ck_assert_msg(strstr(spmd_last_error(), "spmd_pmean"), "%s", spmd_last_error());
-    values_free(in, 2);
+    spmd_values_free(in, 2);
 }
 END_TEST
 
-HARNESS_MAIN("grad_forms", tcase_add_loop_test(tc, every_form_gives_the_same_gradient, 0, FORMS);
-             tcase_add_test(tc, a_local_gradient_is_no_replicated_output);)
+SPMD_TEST_MAIN("grad_forms", tcase_add_loop_test(tc, every_form_gives_the_same_gradient, 0, FORMS);
+               tcase_add_test(tc, a_local_gradient_is_no_replicated_output);)

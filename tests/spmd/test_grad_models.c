@@ -1,6 +1,6 @@
 /* Gradients of sharded models on meshes against the same model on one device: tensor parallel, sequence sharded,
  * batch-norm-like statistics, sharded parameters (FSDP), accumulated microbatches; local and pmean'd losses. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 enum { B = 16, DM = 8, H = 12, C = 6, V = 10, PARAMS = 10 };
 
@@ -79,22 +79,22 @@ static spmd_status step(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, 
 }
 
 /* Parameters, then tokens and labels of every microbatch. */
-static void make_inputs(value *in, value *out, const char *const *specs, int microbatches)
+static void make_inputs(spmd_value *in, spmd_value *out, const char *const *specs, int microbatches)
 {
     for (int k = 0; k < PARAMS; k++) {
-        in[k] = value_random(SPMD_F32, specs ? specs[k] : "", shapes[k][1] ? 2 : 1, shapes[k], 1, (unsigned)k + 1);
+        in[k] = spmd_value_random(SPMD_F32, specs ? specs[k] : "", shapes[k][1] ? 2 : 1, shapes[k], 1, (unsigned)k + 1);
         for (int64_t i = 0; (k == 1 || k == 7) && i < DM; i++)
-            value_set(&in[k], i, 1 + value_at(&in[k], i));
-        out[k] = (value){.spec = specs ? specs[k] : ""};
+            spmd_value_set(&in[k], i, 1 + spmd_value_at(&in[k], i));
+        out[k] = (spmd_value){.spec = specs ? specs[k] : ""};
     }
-    out[PARAMS] = (value){.spec = ""};
+    out[PARAMS] = (spmd_value){.spec = ""};
     for (int b = 0; b < microbatches; b++) {
-        value *tokens = &in[PARAMS + 2 * b], *labels = tokens + 1;
-        *tokens = value_zeros(SPMD_I32, "data", VALUE_SHAPE(B));
-        *labels = value_zeros(SPMD_I32, "data", VALUE_SHAPE(B));
+        spmd_value *tokens = &in[PARAMS + 2 * b], *labels = tokens + 1;
+        *tokens = spmd_value_zeros(SPMD_I32, "data", SPMD_SHAPE(B));
+        *labels = spmd_value_zeros(SPMD_I32, "data", SPMD_SHAPE(B));
         for (int i = 0; i < B; i++) {
-            value_set(tokens, i, (i * 7 + b * 3) % V);
-            value_set(labels, i, (i * 5 + b) % C);
+            spmd_value_set(tokens, i, (i * 7 + b * 3) % V);
+            spmd_value_set(labels, i, (i * 5 + b) % C);
         }
     }
 }
@@ -114,25 +114,25 @@ static const struct {
 
 START_TEST(as_on_one_device)
 {
-    value in[PARAMS + 6], got[PARAMS + 1], want[PARAMS + 1];
+    spmd_value in[PARAMS + 6], got[PARAMS + 1], want[PARAMS + 1];
     model m = {.microbatches = rows[_i].microbatches};
     int n = PARAMS + 2 * m.microbatches;
     make_inputs(in, want, NULL, m.microbatches);
-    ck_spmd_ok(harness_run("data=1,model=1", step, &m, n, in, PARAMS + 1, want));
-    values_free(in, n);
+    ck_spmd_ok(spmd_test_run("data=1,model=1", step, &m, n, in, PARAMS + 1, want));
+    spmd_values_free(in, n);
     m = (model){.parallel = rows[_i].parallel,
                 .pmean_loss = rows[_i].pmean_loss,
                 .gather = rows[_i].gather,
                 .microbatches = rows[_i].microbatches};
     const char *const *specs = m.gather ? fsdp : m.parallel ? tensor_parallel : NULL;
     make_inputs(in, got, specs, m.microbatches);
-    ck_spmd_ok(harness_run(rows[_i].mesh, step, &m, n, in, PARAMS + 1, got));
+    ck_spmd_ok(spmd_test_run(rows[_i].mesh, step, &m, n, in, PARAMS + 1, got));
     for (int k = 0; k <= PARAMS; k++)
-        ck_assert_msg(value_difference(&got[k], &want[k]) < 2e-5, "%s: gradient %d differs by %g", rows[_i].mesh, k,
-                      value_difference(&got[k], &want[k]));
-    values_free(in, n);
-    values_free(got, PARAMS + 1);
-    values_free(want, PARAMS + 1);
+        ck_assert_msg(spmd_value_difference(&got[k], &want[k]) < 2e-5, "%s: gradient %d differs by %g", rows[_i].mesh,
+                      k, spmd_value_difference(&got[k], &want[k]));
+    spmd_values_free(in, n);
+    spmd_values_free(got, PARAMS + 1);
+    spmd_values_free(want, PARAMS + 1);
 }
 END_TEST
 
@@ -168,20 +168,21 @@ static spmd_status norm_step(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
 
 START_TEST(statistics_over_shards)
 {
-    value in[4] = {value_random(SPMD_F32, "", VALUE_SHAPE(5, 7), 1, 1),
-                   value_random(SPMD_F32, "", VALUE_SHAPE(7), 1, 2), value_random(SPMD_F32, "", VALUE_SHAPE(7), 1, 3),
-                   value_random(SPMD_F32, "data", VALUE_SHAPE(8, 5), 1, 4)};
-    value got[4] = {{.spec = ""}, {.spec = ""}, {.spec = ""}, {.spec = ""}}, want[4];
+    spmd_value in[4] = {spmd_value_random(SPMD_F32, "", SPMD_SHAPE(5, 7), 1, 1),
+                        spmd_value_random(SPMD_F32, "", SPMD_SHAPE(7), 1, 2),
+                        spmd_value_random(SPMD_F32, "", SPMD_SHAPE(7), 1, 3),
+                        spmd_value_random(SPMD_F32, "data", SPMD_SHAPE(8, 5), 1, 4)};
+    spmd_value got[4] = {{.spec = ""}, {.spec = ""}, {.spec = ""}, {.spec = ""}}, want[4];
     memcpy(want, got, sizeof want);
     model m = {.pmean_loss = _i};
-    ck_spmd_ok(harness_run("data=1", norm_step, &m, 4, in, 4, want));
-    ck_spmd_ok(harness_run("data=4", norm_step, &m, 4, in, 4, got));
+    ck_spmd_ok(spmd_test_run("data=1", norm_step, &m, 4, in, 4, want));
+    ck_spmd_ok(spmd_test_run("data=4", norm_step, &m, 4, in, 4, got));
     for (int k = 0; k < 4; k++)
-        ck_assert_msg(value_difference(&got[k], &want[k]) < 2e-5, "gradient %d: %g", k,
-                      value_difference(&got[k], &want[k]));
-    values_free(in, 4);
-    values_free(got, 4);
-    values_free(want, 4);
+        ck_assert_msg(spmd_value_difference(&got[k], &want[k]) < 2e-5, "gradient %d: %g", k,
+                      spmd_value_difference(&got[k], &want[k]));
+    spmd_values_free(in, 4);
+    spmd_values_free(got, 4);
+    spmd_values_free(want, 4);
 }
 END_TEST
 
@@ -211,24 +212,24 @@ static spmd_status sequence_step(spmd_ctx *ctx, const spmd_tensor *in, spmd_tens
 START_TEST(sequence_sharded)
 {
     static const char *const specs[5] = {"", "", "-,model", "model,-", ""};
-    value in[5] = {value_random(SPMD_F32, specs[0], VALUE_SHAPE(6), 1, 1),
-                   value_random(SPMD_F32, specs[1], VALUE_SHAPE(6), 1, 2),
-                   value_random(SPMD_F32, specs[2], VALUE_SHAPE(6, 8), 1, 3),
-                   value_random(SPMD_F32, specs[3], VALUE_SHAPE(8, 6), 1, 4),
-                   value_random(SPMD_F32, "model,-", VALUE_SHAPE(12, 6), 1, 5)};
-    value got[5], want[5];
+    spmd_value in[5] = {spmd_value_random(SPMD_F32, specs[0], SPMD_SHAPE(6), 1, 1),
+                        spmd_value_random(SPMD_F32, specs[1], SPMD_SHAPE(6), 1, 2),
+                        spmd_value_random(SPMD_F32, specs[2], SPMD_SHAPE(6, 8), 1, 3),
+                        spmd_value_random(SPMD_F32, specs[3], SPMD_SHAPE(8, 6), 1, 4),
+                        spmd_value_random(SPMD_F32, "model,-", SPMD_SHAPE(12, 6), 1, 5)};
+    spmd_value got[5], want[5];
     for (int k = 0; k < 5; k++)
-        got[k] = want[k] = (value){.spec = specs[k]};
-    ck_spmd_ok(harness_run("model=1", sequence_step, NULL, 5, in, 5, want));
-    ck_spmd_ok(harness_run(_i ? "model=4" : "model=2", sequence_step, NULL, 5, in, 5, got));
+        got[k] = want[k] = (spmd_value){.spec = specs[k]};
+    ck_spmd_ok(spmd_test_run("model=1", sequence_step, NULL, 5, in, 5, want));
+    ck_spmd_ok(spmd_test_run(_i ? "model=4" : "model=2", sequence_step, NULL, 5, in, 5, got));
     for (int k = 0; k < 5; k++)
-        ck_assert_msg(value_difference(&got[k], &want[k]) < 2e-5, "gradient %d: %g", k,
-                      value_difference(&got[k], &want[k]));
-    values_free(in, 5);
-    values_free(got, 5);
-    values_free(want, 5);
+        ck_assert_msg(spmd_value_difference(&got[k], &want[k]) < 2e-5, "gradient %d: %g", k,
+                      spmd_value_difference(&got[k], &want[k]));
+    spmd_values_free(in, 5);
+    spmd_values_free(got, 5);
+    spmd_values_free(want, 5);
 }
 END_TEST
 
-HARNESS_MAIN("grad_models", tcase_add_loop_test(tc, as_on_one_device, 0, 12);
-             tcase_add_loop_test(tc, statistics_over_shards, 0, 2); tcase_add_loop_test(tc, sequence_sharded, 0, 2);)
+SPMD_TEST_MAIN("grad_models", tcase_add_loop_test(tc, as_on_one_device, 0, 12);
+               tcase_add_loop_test(tc, statistics_over_shards, 0, 2); tcase_add_loop_test(tc, sequence_sharded, 0, 2);)

@@ -1,5 +1,5 @@
 /* Launches: outputs that are inputs, claims of replication, tensors that die. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 static void quiet(void *user, const char *line)
 {
@@ -73,10 +73,10 @@ END_TEST
 /* in P(x,y,z) returned under P(x): the text lists x, y,z and what it varies over. */
 START_TEST(a_replicated_claim_on_a_varying_value_is_refused)
 {
-    value in = value_zeros(SPMD_F32, "x,y,z", VALUE_SHAPE(2, 2, 2)), out = {.spec = "x"};
-    ck_spmd_fails(harness_run("x=2,y=2,z=2", identity, NULL, 1, &in, 1, &out), SPMD_EREPLICATION, "over 'y,z'");
+    spmd_value in = spmd_value_zeros(SPMD_F32, "x,y,z", SPMD_SHAPE(2, 2, 2)), out = {.spec = "x"};
+    ck_spmd_fails(spmd_test_run("x=2,y=2,z=2", identity, NULL, 1, &in, 1, &out), SPMD_EREPLICATION, "over 'y,z'");
     ck_assert(strstr(spmd_last_error(), "only 'x'") && strstr(spmd_last_error(), "{V:x,y,z}"));
-    value_free(&in);
+    spmd_value_free(&in);
 }
 END_TEST
 
@@ -93,13 +93,13 @@ static const struct {
 
 START_TEST(a_constant_fits_any_out_spec)
 {
-    value out = {.spec = constants[_i].spec};
-    ck_spmd_ok(harness_run("x=4,y=2", constant, NULL, 0, NULL, 1, &out));
+    spmd_value out = {.spec = constants[_i].spec};
+    ck_spmd_ok(spmd_test_run("x=4,y=2", constant, NULL, 0, NULL, 1, &out));
     ck_assert_int_eq(out.shape[0], constants[_i].rows);
     ck_assert_int_eq(out.shape[1], constants[_i].columns);
-    for (int64_t i = 0; i < value_count(&out); i++)
-        ck_assert(value_at(&out, i) == 3);
-    value_free(&out);
+    for (int64_t i = 0; i < spmd_value_count(&out); i++)
+        ck_assert(spmd_value_at(&out, i) == 3);
+    spmd_value_free(&out);
 }
 END_TEST
 
@@ -111,8 +111,8 @@ static spmd_status forget(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out
 
 START_TEST(an_output_that_is_not_set_is_named)
 {
-    value out[2] = {{.spec = ""}, {.spec = ""}};
-    ck_spmd_fails(harness_run("x=2", forget, NULL, 0, NULL, 2, out), SPMD_ESTALE, "output 0 was not set");
+    spmd_value out[2] = {{.spec = ""}, {.spec = ""}};
+    ck_spmd_fails(spmd_test_run("x=2", forget, NULL, 0, NULL, 2, out), SPMD_ESTALE, "output 0 was not set");
 }
 END_TEST
 
@@ -150,15 +150,15 @@ static spmd_status rank_dependent(spmd_ctx *ctx, const spmd_tensor *in, spmd_ten
 
 START_TEST(differing_op_streams_are_compared_by_bytes)
 {
-    value out = {.spec = ""};
-    ck_spmd_fails(harness_run("x=4", rank_dependent, NULL, 0, NULL, 1, &out), SPMD_EREPLICATION,
+    spmd_value out = {.spec = ""};
+    ck_spmd_fails(spmd_test_run("x=4", rank_dependent, NULL, 0, NULL, 1, &out), SPMD_EREPLICATION,
                   "element 0 is 4 on shard 0 and 5 on shard 2");
-    ck_assert_msg(strstr(harness_log(), "issued different ops"), "log: %s", harness_log());
+    ck_assert_msg(strstr(spmd_test_log(), "issued different ops"), "log: %s", spmd_test_log());
 }
 END_TEST
 
-HARNESS_MAIN("launch", tcase_add_test(tc, swapped_arrays_swap); tcase_add_test(tc, outputs_that_are_inputs_may_swap);
-             tcase_add_test(tc, a_replicated_claim_on_a_varying_value_is_refused);
-             tcase_add_loop_test(tc, a_constant_fits_any_out_spec, 0, 3);
-             tcase_add_test(tc, an_output_that_is_not_set_is_named); tcase_add_test(tc, tensors_die_with_the_launch);
-             tcase_add_test(tc, differing_op_streams_are_compared_by_bytes);)
+SPMD_TEST_MAIN("launch", tcase_add_test(tc, swapped_arrays_swap); tcase_add_test(tc, outputs_that_are_inputs_may_swap);
+               tcase_add_test(tc, a_replicated_claim_on_a_varying_value_is_refused);
+               tcase_add_loop_test(tc, a_constant_fits_any_out_spec, 0, 3);
+               tcase_add_test(tc, an_output_that_is_not_set_is_named); tcase_add_test(tc, tensors_die_with_the_launch);
+               tcase_add_test(tc, differing_op_streams_are_compared_by_bytes);)

@@ -1,5 +1,5 @@
 /* Meshes, specs and arrays: parsing, printing, refusals, and the round trip of random arrays through random cuts. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 static const struct {
     const char *axes;
@@ -176,12 +176,12 @@ START_TEST(the_first_axis_of_an_entry_is_major)
 {
     const float data[4] = {0, 1, 2, 3};
     float held[4];
-    value in = value_f32(_i ? "(y,x)" : "(x,y)", VALUE_SHAPE(4), data), out = {.spec = in.spec};
-    ck_spmd_ok(harness_run("x=2,y=2", ranks_and_block, held, 1, &in, 1, &out));
+    spmd_value in = spmd_value_f32(_i ? "(y,x)" : "(x,y)", SPMD_SHAPE(4), data), out = {.spec = in.spec};
+    ck_spmd_ok(spmd_test_run("x=2,y=2", ranks_and_block, held, 1, &in, 1, &out));
     ck_assert(held[1] == (_i ? 2 : 1)); /* device 1 is (x 0, y 1) */
-    ck_assert_int_eq(value_count_wrong(&in, &out), 0);
-    value_free(&in);
-    value_free(&out);
+    ck_assert_int_eq(spmd_value_count_wrong(&in, &out), 0);
+    spmd_value_free(&in);
+    spmd_value_free(&out);
 }
 END_TEST
 
@@ -208,18 +208,18 @@ START_TEST(random_arrays_come_back)
                 *entry ? ")" : "");
         shape[d] = 24 * (rand() % 3);
     }
-    value in = value_random((spmd_dtype)(rand() % SPMD_DTYPE_COUNT), spec, rank, shape, 100, (unsigned)_i);
-    value out = {.spec = spec};
-    ck_spmd_ok(harness_run(mesh, first_input, NULL, 1, &in, 1, &out));
-    ck_assert_int_eq(value_count_wrong(&in, &out), 0);
-    value_free(&in);
-    value_free(&out);
+    spmd_value in = spmd_value_random((spmd_dtype)(rand() % SPMD_DTYPE_COUNT), spec, rank, shape, 100, (unsigned)_i);
+    spmd_value out = {.spec = spec};
+    ck_spmd_ok(spmd_test_run(mesh, first_input, NULL, 1, &in, 1, &out));
+    ck_assert_int_eq(spmd_value_count_wrong(&in, &out), 0);
+    spmd_value_free(&in);
+    spmd_value_free(&out);
 }
 END_TEST
 
-HARNESS_MAIN("spec", tcase_add_loop_test(tc, mesh_text, 0, 15); tcase_add_test(tc, unknown_backend_is_named);
-             tcase_add_test(tc, devices_are_numbered_row_major); tcase_add_loop_test(tc, spec_text, 0, 10);
-             tcase_add_loop_test(tc, array_refusal, 0, 10); tcase_add_test(tc, all_bad_dimensions_are_listed);
-             tcase_add_test(tc, all_bad_inputs_are_listed);
-             tcase_add_loop_test(tc, the_first_axis_of_an_entry_is_major, 0, 2);
-             tcase_add_loop_test(tc, random_arrays_come_back, 0, 60);)
+SPMD_TEST_MAIN("spec", tcase_add_loop_test(tc, mesh_text, 0, 15); tcase_add_test(tc, unknown_backend_is_named);
+               tcase_add_test(tc, devices_are_numbered_row_major); tcase_add_loop_test(tc, spec_text, 0, 10);
+               tcase_add_loop_test(tc, array_refusal, 0, 10); tcase_add_test(tc, all_bad_dimensions_are_listed);
+               tcase_add_test(tc, all_bad_inputs_are_listed);
+               tcase_add_loop_test(tc, the_first_axis_of_an_entry_is_major, 0, 2);
+               tcase_add_loop_test(tc, random_arrays_come_back, 0, 60);)

@@ -1,5 +1,5 @@
 /* One launch as one call: mesh, arrays, job, results, and all of it gone again, whatever fails on the way. */
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
 enum { MAX_VALUES = 256 };
 
@@ -8,7 +8,7 @@ static struct {
     size_t used;
 } captured;
 
-const char *harness_log(void)
+const char *spmd_test_log(void)
 {
     return captured.text;
 }
@@ -26,20 +26,20 @@ static void capture(void *user, const char *line)
         captured.used += (size_t)n;
 }
 
-static spmd_status parse_spec(const value *v, spmd_spec *out)
+static spmd_status parse_spec(const spmd_value *v, spmd_spec *out)
 {
     *out = SPMD_REPLICATED;
     return v->spec ? spmd_spec_parse(v->spec, out) : SPMD_OK;
 }
 
-static spmd_status fetch(const spmd_array *array, value *out)
+static spmd_status fetch(const spmd_array *array, spmd_value *out)
 {
-    *out = value_zeros(spmd_array_dtype(array), out->spec, spmd_array_rank(array), spmd_array_shape(array));
+    *out = spmd_value_zeros(spmd_array_dtype(array), out->spec, spmd_array_rank(array), spmd_array_shape(array));
     return spmd_unshard(array, out->data);
 }
 
 /* The launch on a mesh that stands; arrays made here are destroyed by the caller. */
-static spmd_status launch(spmd_mesh *mesh, spmd_job *job, const value *in, value *out, spmd_array **arrays)
+static spmd_status launch(spmd_mesh *mesh, spmd_job *job, const spmd_value *in, spmd_value *out, spmd_array **arrays)
 {
     spmd_spec out_specs[MAX_VALUES];
     for (int k = 0; k < job->nin; k++) {
@@ -60,8 +60,8 @@ static spmd_status launch(spmd_mesh *mesh, spmd_job *job, const value *in, value
     return SPMD_OK;
 }
 
-spmd_status harness_run_job(const char *axes, const spmd_job *base, spmd_shard_fn *fn, void *user, int nin,
-                            const value *in, int nout, value *out)
+spmd_status spmd_test_run_job(const char *axes, const spmd_job *base, spmd_shard_fn *fn, void *user, int nin,
+                              const spmd_value *in, int nout, spmd_value *out)
 {
     spmd_array *arrays[MAX_VALUES] = {NULL};
     spmd_mesh *mesh = NULL;
@@ -79,19 +79,20 @@ spmd_status harness_run_job(const char *axes, const spmd_job *base, spmd_shard_f
     spmd_mesh_set_log(mesh, capture, NULL);
     spmd_status status = launch(mesh, &job, in, out, arrays);
     if (status != SPMD_OK)
-        values_free(out, nout);
+        spmd_values_free(out, nout);
     for (int k = 0; k < nin + nout; k++)
         spmd_array_destroy(arrays[k]);
     spmd_status destroyed = spmd_mesh_destroy(mesh);
     return status != SPMD_OK ? status : destroyed;
 }
 
-spmd_status harness_run(const char *axes, spmd_shard_fn *fn, void *user, int nin, const value *in, int nout, value *out)
+spmd_status spmd_test_run(const char *axes, spmd_shard_fn *fn, void *user, int nin, const spmd_value *in, int nout,
+                          spmd_value *out)
 {
-    return harness_run_job(axes, &(spmd_job){0}, fn, user, nin, in, nout, out);
+    return spmd_test_run_job(axes, &(spmd_job){0}, fn, user, nin, in, nout, out);
 }
 
-double harness_timeout(void)
+double spmd_test_timeout(void)
 {
     double seconds = 60;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -104,7 +105,7 @@ double harness_timeout(void)
     return seconds;
 }
 
-int harness_exit(SRunner *runner)
+int spmd_test_exit(SRunner *runner)
 {
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
@@ -113,4 +114,10 @@ int harness_exit(SRunner *runner)
                         "CK_RUN_CASE=<case>; no time limit on meetings: SPMD_TIMEOUT_MS=0.\n");
     srunner_free(runner);
     return failed != 0;
+}
+
+int spmd_test_skip(const char *reason)
+{
+    printf("SKIP: %s\n", reason);
+    return 77;
 }

@@ -1,8 +1,8 @@
 /* Host values: made, filled, read element by element as double (exact for every dtype here but large i64), compared. */
 #include "spmd/half.h"
-#include "tests/harness/harness.h"
+#include "spmd/testing.h"
 
-int64_t value_count(const value *v)
+int64_t spmd_value_count(const spmd_value *v)
 {
     int64_t n = 1;
     for (int d = 0; d < v->rank; d++)
@@ -10,12 +10,12 @@ int64_t value_count(const value *v)
     return n;
 }
 
-value value_zeros(spmd_dtype dtype, const char *spec, int rank, const int64_t *shape)
+spmd_value spmd_value_zeros(spmd_dtype dtype, const char *spec, int rank, const int64_t *shape)
 {
-    value v = {.dtype = dtype, .rank = rank, .spec = spec};
+    spmd_value v = {.dtype = dtype, .rank = rank, .spec = spec};
     for (int d = 0; d < rank; d++)
         v.shape[d] = shape[d];
-    int64_t count = value_count(&v);
+    int64_t count = spmd_value_count(&v);
     v.data = calloc(count ? (size_t)count : 1, spmd_dtype_size(dtype)); /* an empty value has memory, too */
     ck_assert_ptr_nonnull(v.data);
     return v;
@@ -30,39 +30,40 @@ static uint64_t mix(unsigned seed, int64_t i)
     return z ^ z >> 31;
 }
 
-value value_random(spmd_dtype dtype, const char *spec, int rank, const int64_t *shape, double scale, unsigned seed)
+spmd_value spmd_value_random(spmd_dtype dtype, const char *spec, int rank, const int64_t *shape, double scale,
+                             unsigned seed)
 {
-    value v = value_zeros(dtype, spec, rank, shape);
-    for (int64_t i = 0, n = value_count(&v); i < n; i++) {
+    spmd_value v = spmd_value_zeros(dtype, spec, rank, shape);
+    for (int64_t i = 0, n = spmd_value_count(&v); i < n; i++) {
         double x = scale * ((double)(mix(seed, i) >> 40) * 0x1p-23 - 1);
-        value_set(&v, i, dtype == SPMD_BOOL ? x >= 0 : x);
+        spmd_value_set(&v, i, dtype == SPMD_BOOL ? x >= 0 : x);
     }
     return v;
 }
 
-value value_exact(spmd_dtype dtype, const char *spec, int rank, const int64_t *shape, unsigned seed)
+spmd_value spmd_value_exact(spmd_dtype dtype, const char *spec, int rank, const int64_t *shape, unsigned seed)
 {
-    value v = value_zeros(dtype, spec, rank, shape);
-    for (int64_t i = 0, n = value_count(&v); i < n; i++)
-        value_set(&v, i, (double)(mix(seed, i) >> (dtype == SPMD_BOOL ? 63 : 61)));
+    spmd_value v = spmd_value_zeros(dtype, spec, rank, shape);
+    for (int64_t i = 0, n = spmd_value_count(&v); i < n; i++)
+        spmd_value_set(&v, i, (double)(mix(seed, i) >> (dtype == SPMD_BOOL ? 63 : 61)));
     return v;
 }
 
-value value_f32(const char *spec, int rank, const int64_t *shape, const float *data)
+spmd_value spmd_value_f32(const char *spec, int rank, const int64_t *shape, const float *data)
 {
-    value v = value_zeros(SPMD_F32, spec, rank, shape);
-    memcpy(v.data, data, (size_t)value_count(&v) * sizeof *data);
+    spmd_value v = spmd_value_zeros(SPMD_F32, spec, rank, shape);
+    memcpy(v.data, data, (size_t)spmd_value_count(&v) * sizeof *data);
     return v;
 }
 
-value value_i32(const char *spec, int rank, const int64_t *shape, const int32_t *data)
+spmd_value spmd_value_i32(const char *spec, int rank, const int64_t *shape, const int32_t *data)
 {
-    value v = value_zeros(SPMD_I32, spec, rank, shape);
-    memcpy(v.data, data, (size_t)value_count(&v) * sizeof *data);
+    spmd_value v = spmd_value_zeros(SPMD_I32, spec, rank, shape);
+    memcpy(v.data, data, (size_t)spmd_value_count(&v) * sizeof *data);
     return v;
 }
 
-double value_at(const value *v, int64_t i)
+double spmd_value_at(const spmd_value *v, int64_t i)
 {
     switch (v->dtype) {
     case SPMD_F32:
@@ -86,7 +87,7 @@ double value_at(const value *v, int64_t i)
     return NAN;
 }
 
-void value_set(value *v, int64_t i, double x)
+void spmd_value_set(spmd_value *v, int64_t i, double x)
 {
     switch (v->dtype) {
     case SPMD_F32:
@@ -119,31 +120,31 @@ void value_set(value *v, int64_t i, double x)
     ck_abort_msg("value_set: %d is no dtype", (int)v->dtype);
 }
 
-void value_free(value *v)
+void spmd_value_free(spmd_value *v)
 {
     free(v->data);
     v->data = NULL;
 }
 
-void values_free(value *v, int n)
+void spmd_values_free(spmd_value *v, int n)
 {
     for (int k = 0; k < n; k++)
-        value_free(&v[k]);
+        spmd_value_free(&v[k]);
 }
 
-static bool same_type(const value *a, const value *b)
+static bool same_type(const spmd_value *a, const spmd_value *b)
 {
     return a->dtype == b->dtype && a->rank == b->rank &&
            !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof a->shape[0]);
 }
 
-double value_difference(const value *a, const value *b)
+double spmd_value_difference(const spmd_value *a, const spmd_value *b)
 {
     if (!same_type(a, b))
         return INFINITY;
     double largest = 1e-30, difference = 0;
-    for (int64_t i = 0, n = value_count(a); i < n; i++) {
-        double x = value_at(a, i), y = value_at(b, i);
+    for (int64_t i = 0, n = spmd_value_count(a); i < n; i++) {
+        double x = spmd_value_at(a, i), y = spmd_value_at(b, i);
         if (x != y && !(isnan(x) && isnan(y))) { /* equal infinities pass, whose difference is NaN */
             if (!isfinite(x) || !isfinite(y))
                 return INFINITY;
@@ -155,21 +156,21 @@ double value_difference(const value *a, const value *b)
     return difference / largest;
 }
 
-int64_t value_count_wrong(const value *a, const value *b)
+int64_t spmd_value_count_wrong(const spmd_value *a, const spmd_value *b)
 {
     if (!same_type(a, b))
         return -1;
     size_t size = spmd_dtype_size(a->dtype);
     int64_t wrong = 0;
-    for (int64_t i = 0, n = value_count(a); i < n; i++) {
+    for (int64_t i = 0, n = spmd_value_count(a); i < n; i++) {
         const char *x = (const char *)a->data + (size_t)i * size, *y = (const char *)b->data + (size_t)i * size;
-        if (memcmp(x, y, size) && !(isnan(value_at(a, i)) && isnan(value_at(b, i))))
+        if (memcmp(x, y, size) && !(isnan(spmd_value_at(a, i)) && isnan(spmd_value_at(b, i))))
             wrong++;
     }
     return wrong;
 }
 
-double dtype_tolerance(spmd_dtype dtype)
+double spmd_test_tolerance(spmd_dtype dtype)
 {
     switch (dtype) {
     case SPMD_F32:

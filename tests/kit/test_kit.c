@@ -1,39 +1,39 @@
 /* The harness itself: a comparison that cannot fail, or a gradient check that accepts anything, would pass every test
  * that stands on it. */
-#include "tests/harness/harness.h"
+#include "tests/harness/golden.h"
 
 START_TEST(random_values_depend_on_seed_and_place_only)
 {
-    value a = value_random(SPMD_F32, NULL, VALUE_SHAPE(50), 2, 7),
-          b = value_random(SPMD_F32, NULL, VALUE_SHAPE(80), 2, 7);
-    value c = value_random(SPMD_F32, NULL, VALUE_SHAPE(50), 2, 8);
+    spmd_value a = spmd_value_random(SPMD_F32, NULL, SPMD_SHAPE(50), 2, 7),
+               b = spmd_value_random(SPMD_F32, NULL, SPMD_SHAPE(80), 2, 7);
+    spmd_value c = spmd_value_random(SPMD_F32, NULL, SPMD_SHAPE(50), 2, 8);
     double sum = 0, largest = 0;
     for (int i = 0; i < 50; i++) {
-        ck_assert(value_at(&a, i) == value_at(&b, i));
-        largest = fmax(largest, fabs(value_at(&a, i)));
-        sum += value_at(&a, i);
+        ck_assert(spmd_value_at(&a, i) == spmd_value_at(&b, i));
+        largest = fmax(largest, fabs(spmd_value_at(&a, i)));
+        sum += spmd_value_at(&a, i);
     }
     ck_assert_double_gt(largest, 1.5);
     ck_assert_double_lt(largest, 2);
     ck_assert_double_lt(fabs(sum / 50), 0.6);
-    ck_assert_double_gt(value_difference(&a, &c), 0.1);
-    values_free((value[]){a, b, c}, 3);
+    ck_assert_double_gt(spmd_value_difference(&a, &c), 0.1);
+    spmd_values_free((spmd_value[]){a, b, c}, 3);
 }
 END_TEST
 
 START_TEST(every_dtype_holds_small_integers)
 {
-    value v = value_exact((spmd_dtype)_i, NULL, VALUE_SHAPE(64), 1);
+    spmd_value v = spmd_value_exact((spmd_dtype)_i, NULL, SPMD_SHAPE(64), 1);
     double largest = 0;
     for (int i = 0; i < 64; i++) {
-        double x = value_at(&v, i);
+        double x = spmd_value_at(&v, i);
         ck_assert(x == floor(x) && x >= 0);
         largest = fmax(largest, x);
-        value_set(&v, i, x);
-        ck_assert(value_at(&v, i) == x);
+        spmd_value_set(&v, i, x);
+        ck_assert(spmd_value_at(&v, i) == x);
     }
     ck_assert(largest == (_i == SPMD_BOOL ? 1 : 7));
-    value_free(&v);
+    spmd_value_free(&v);
 }
 END_TEST
 
@@ -54,20 +54,22 @@ static const struct {
 
 START_TEST(comparisons_see_every_difference)
 {
-    value a = value_f32(NULL, VALUE_SHAPE(2), pairs[_i].a), b = value_f32(NULL, VALUE_SHAPE(2), pairs[_i].b);
-    ck_assert(value_difference(&a, &b) == pairs[_i].difference);
-    ck_assert_int_eq(value_count_wrong(&a, &b), pairs[_i].wrong);
-    values_free((value[]){a, b}, 2);
+    spmd_value a = spmd_value_f32(NULL, SPMD_SHAPE(2), pairs[_i].a),
+               b = spmd_value_f32(NULL, SPMD_SHAPE(2), pairs[_i].b);
+    ck_assert(spmd_value_difference(&a, &b) == pairs[_i].difference);
+    ck_assert_int_eq(spmd_value_count_wrong(&a, &b), pairs[_i].wrong);
+    spmd_values_free((spmd_value[]){a, b}, 2);
 }
 END_TEST
 
 START_TEST(other_shapes_and_dtypes_are_different)
 {
-    value a = value_zeros(SPMD_F32, NULL, VALUE_SHAPE(2, 3)), b = value_zeros(SPMD_F32, NULL, VALUE_SHAPE(3, 2));
-    value c = value_zeros(SPMD_I32, NULL, VALUE_SHAPE(2, 3));
-    ck_assert(isinf(value_difference(&a, &b)) && isinf(value_difference(&a, &c)));
-    ck_assert(value_count_wrong(&a, &b) == -1 && value_count_wrong(&a, &c) == -1);
-    values_free((value[]){a, b, c}, 3);
+    spmd_value a = spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(2, 3)),
+               b = spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(3, 2));
+    spmd_value c = spmd_value_zeros(SPMD_I32, NULL, SPMD_SHAPE(2, 3));
+    ck_assert(isinf(spmd_value_difference(&a, &b)) && isinf(spmd_value_difference(&a, &c)));
+    ck_assert(spmd_value_count_wrong(&a, &b) == -1 && spmd_value_count_wrong(&a, &c) == -1);
+    spmd_values_free((spmd_value[]){a, b, c}, 3);
 }
 END_TEST
 
@@ -114,10 +116,10 @@ START_TEST(gradient_check_tells_right_from_wrong)
     } rows[] = {{3, 0, 1e-3}, {3.3, 0.05, 0.2}, {-3, 1, 3}, {0, 0.9, 1.1}};
     double slope = rows[_i].slope;
     spmd_custom_op op = {.name = "cube", .shape = cube_shape, .host = cube_host, .grad = cube_grad, .user = &slope};
-    value x = value_random(SPMD_F32, NULL, VALUE_SHAPE(5, 4), 3, 3);
-    double error = harness_check_grad(cube, &op, 1, &x, 17);
+    spmd_value x = spmd_value_random(SPMD_F32, NULL, SPMD_SHAPE(5, 4), 3, 3);
+    double error = spmd_test_check_grad(cube, &op, 1, &x, 17);
     ck_assert_msg(error >= rows[_i].at_least && error <= rows[_i].at_most, "slope %g: error %g", slope, error);
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
@@ -129,30 +131,30 @@ static spmd_status whisper(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *ou
 
 START_TEST(runs_return_results_statuses_and_log)
 {
-    value x = value_exact(SPMD_F32, NULL, VALUE_SHAPE(3), 1), y = {0};
-    ck_spmd_ok(harness_run("x=2", whisper, NULL, 1, &x, 1, &y));
-    ck_assert(value_at(&y, 2) == 2 * value_at(&x, 2));
-    ck_assert_msg(strstr(harness_log(), "psum") != NULL, "log: %s", harness_log());
-    value_free(&y);
-    ck_spmd_fails(harness_run("y=2", whisper, NULL, 1, &x, 1, &y), SPMD_EAXIS, "'x'");
+    spmd_value x = spmd_value_exact(SPMD_F32, NULL, SPMD_SHAPE(3), 1), y = {0};
+    ck_spmd_ok(spmd_test_run("x=2", whisper, NULL, 1, &x, 1, &y));
+    ck_assert(spmd_value_at(&y, 2) == 2 * spmd_value_at(&x, 2));
+    ck_assert_msg(strstr(spmd_test_log(), "psum") != NULL, "log: %s", spmd_test_log());
+    spmd_value_free(&y);
+    ck_spmd_fails(spmd_test_run("y=2", whisper, NULL, 1, &x, 1, &y), SPMD_EAXIS, "'x'");
     ck_assert_ptr_null(y.data);
-    value_free(&x);
+    spmd_value_free(&x);
 }
 END_TEST
 
 START_TEST(golden_values_are_read)
 {
-    value a = golden("ops", "matmul.in0", "-,x");
+    spmd_value a = golden("ops", "matmul.in0", "-,x");
     ck_assert(a.dtype == SPMD_F32 && a.rank == 2 && a.shape[0] == 17 && a.shape[1] == 33);
     ck_assert_str_eq(a.spec, "-,x");
-    ck_assert(value_at(&a, 0) != 0);
-    value_free(&a);
+    ck_assert(spmd_value_at(&a, 0) != 0);
+    spmd_value_free(&a);
 }
 END_TEST
 
-HARNESS_MAIN("harness", tcase_add_test(tc, random_values_depend_on_seed_and_place_only);
-             tcase_add_loop_test(tc, every_dtype_holds_small_integers, 0, SPMD_DTYPE_COUNT);
-             tcase_add_loop_test(tc, comparisons_see_every_difference, 0, sizeof pairs / sizeof *pairs);
-             tcase_add_test(tc, other_shapes_and_dtypes_are_different);
-             tcase_add_loop_test(tc, gradient_check_tells_right_from_wrong, 0, 4);
-             tcase_add_test(tc, runs_return_results_statuses_and_log); tcase_add_test(tc, golden_values_are_read);)
+SPMD_TEST_MAIN("harness", tcase_add_test(tc, random_values_depend_on_seed_and_place_only);
+               tcase_add_loop_test(tc, every_dtype_holds_small_integers, 0, SPMD_DTYPE_COUNT);
+               tcase_add_loop_test(tc, comparisons_see_every_difference, 0, sizeof pairs / sizeof *pairs);
+               tcase_add_test(tc, other_shapes_and_dtypes_are_different);
+               tcase_add_loop_test(tc, gradient_check_tells_right_from_wrong, 0, 4);
+               tcase_add_test(tc, runs_return_results_statuses_and_log); tcase_add_test(tc, golden_values_are_read);)

@@ -1,0 +1,18 @@
+# Installs the build into a fresh folder, then configures, builds and runs a project that knows only that folder.
+set(prefix ${BUILD}/consumer/prefix)
+file(REMOVE_RECURSE ${BUILD}/consumer)
+string(REPLACE ";" " " FLAGS "${FLAGS}")
+function(step)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT result EQUAL 0)
+        list(JOIN ARGN " " command)
+        message(FATAL_ERROR "${command}\n${output}")
+    endif()
+endfunction()
+step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+step(${CMAKE_COMMAND} -S ${SOURCE} -B ${BUILD}/consumer/build -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_BUILD_TYPE=${TYPE}
+    "-DCMAKE_C_FLAGS=${FLAGS}" "-DCMAKE_CXX_FLAGS=${FLAGS}")
+step(${CMAKE_COMMAND} --build ${BUILD}/consumer/build)
+foreach(program with_shared with_static with_cxx)
+    step(${BUILD}/consumer/build/${program})
+endforeach()

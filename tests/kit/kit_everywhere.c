@@ -1,0 +1,137 @@
+/* One test on many meshes and backends, and one scenario with every operation failing in turn. */
+#include "spmd/testing.h"
+#include <stdatomic.h>
+
+enum { MAX_VALUES = 64 };
+
+static const char *const all_backends[] = {"host", "host-strict", NULL};
+
+static void get_inputs(const spmd_test *test, spmd_mesh *mesh, spmd_array **arrays)
+{
+    for (int k = 0; k < test->nin; k++) {
+        spmd_spec spec;
+        ck_spmd_ok(spmd_spec_parse(test->in[k].spec ? test->in[k].spec : "", &spec));
+        ck_spmd_ok(spmd_shard(mesh, test->in[k].data, test->in[k].dtype, test->in[k].rank, test->in[k].shape, spec,
+                              &arrays[k]));
+    }
+}
+
+/* One launch; out[k].data is allocated. */
+static void run(const spmd_test *test, spmd_mesh *mesh, spmd_array **in, spmd_value *out)
+{
+    spmd_array *arrays[MAX_VALUES] = {NULL};
+    spmd_spec specs[MAX_VALUES];
+    for (int k = 0; k < test->nout; k++)
+        ck_spmd_ok(spmd_spec_parse(test->out_specs[k], &specs[k]));
+    spmd_job job = {.mesh = mesh,
+                    .fn = test->fn,
+                    .user = test->user,
+                    .nin = test->nin,
+                    .nout = test->nout,
+                    .in = in,
+                    .out = arrays,
+                    .out_specs = specs,
+                    .verify_replication = true};
+    ck_spmd_ok(spmd_shard_map(&job));
+    for (int k = 0; k < test->nout; k++) {
+        out[k] = spmd_value_zeros(spmd_array_dtype(arrays[k]), test->out_specs[k], spmd_array_rank(arrays[k]),
+                                  spmd_array_shape(arrays[k]));
+        ck_spmd_ok(spmd_unshard(arrays[k], out[k].data));
+        spmd_array_destroy(arrays[k]);
+    }
+}
+
+static void compare(const spmd_test *test, const char *where, int k, const spmd_value *got, const spmd_value *want)
+{
+    int64_t wrong = spmd_value_count_wrong(got, want);
+    ck_assert_msg(wrong >= 0, "%s: output %d has another dtype or shape than was wanted", where, k);
+    double tolerance = test->tolerance < 0 ? spmd_test_tolerance(want->dtype) : test->tolerance;
+    double difference = wrong ? spmd_value_difference(got, want) : 0;
+    int64_t i = 0;
+    while (wrong && i + 1 < spmd_value_count(got) && spmd_value_at(got, i) == spmd_value_at(want, i))
+        i++;
+    ck_assert_msg(tolerance > 0 ? difference <= tolerance : wrong == 0,
+                  "%s: output %d: %lld elements differ, by %g relative (allowed %g); element %lld is %.9g, not %.9g",
+                  where, k, (long long)wrong, difference, tolerance, (long long)i, spmd_value_at(got, i),
+                  spmd_value_at(want, i));
+}
+
+static void run_on(const spmd_test *test, const char *axes, const char *backend)
+{
+    char where[128];
+    spmd_mesh *mesh;
+    spmd_array *in[MAX_VALUES] = {NULL};
+    spmd_value want[MAX_VALUES], got[MAX_VALUES], again[MAX_VALUES];
+    snprintf(where, sizeof where, "mesh %s, backend %s", axes, backend);
+    ck_spmd_ok(spmd_mesh_create(axes, backend, &mesh));
+    get_inputs(test, mesh, in);
+    run(test, mesh, in, got);
+    run(test, mesh, in, again);
+    test->want(mesh, test->in, want, test->user);
+    for (int k = 0; k < test->nout; k++) {
+        compare(test, where, k, &got[k], &want[k]);
+        ck_assert_msg(spmd_value_count_wrong(&got[k], &again[k]) == 0, "%s: output %d: a second run gave other bits",
+                      where, k);
+    }
+    spmd_values_free(want, test->nout);
+    spmd_values_free(got, test->nout);
+    spmd_values_free(again, test->nout);
+    for (int k = 0; k < test->nin; k++)
+        spmd_array_destroy(in[k]);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+
+void spmd_test_everywhere(const spmd_test *test)
+{
+    const char *const *backends = test->backends ? test->backends : all_backends;
+    ck_assert_msg(test->nin <= MAX_VALUES && test->nout <= MAX_VALUES, "at most %d inputs and outputs", MAX_VALUES);
+    for (int b = 0; backends[b]; b++)
+        for (int m = 0; test->meshes[m]; m++)
+            run_on(test, test->meshes[m], backends[b]);
+}
+
+typedef struct countdown {
+    spmd_operation operation;
+    atomic_int left; /* operations that may still succeed; below zero: all may again */
+    atomic_bool fired;
+} countdown;
+
+static bool let_pass(void *user, spmd_operation operation, size_t bytes)
+{
+    (void)bytes;
+    countdown *c = user;
+    if (operation != c->operation || atomic_fetch_sub(&c->left, 1) != 0)
+        return true;
+    atomic_store(&c->fired, true);
+    return false;
+}
+
+static void silence(void *user, const char *line)
+{
+    (void)user, (void)line;
+}
+
+int spmd_test_each_failure(const char *axes, const char *backend, spmd_operation operation,
+                           spmd_test_scenario *scenario, void *user)
+{
+    for (int n = 0;; n++) {
+        spmd_mesh *mesh;
+        countdown c = {.operation = operation};
+        atomic_store(&c.left, n);
+        ck_spmd_ok(spmd_mesh_create(axes, backend, &mesh));
+        spmd_mesh_set_log(mesh, silence, NULL);
+        spmd_mesh_set_fault_hook(mesh, let_pass, &c);
+        spmd_status status = scenario(mesh, user);
+        bool fired = atomic_load(&c.fired);
+        ck_assert_msg(fired == (status != SPMD_OK), "failure %d: %s", n,
+                      fired ? "the scenario succeeded although an operation failed" : spmd_last_error());
+        if (fired) {
+            ck_assert_msg(*spmd_last_error(), "failure %d: %s without a text", n, spmd_status_name(status));
+            spmd_mesh_set_fault_hook(mesh, NULL, NULL);
+            ck_spmd_ok(scenario(mesh, user));
+        }
+        ck_spmd_ok(spmd_mesh_destroy(mesh));
+        if (!fired)
+            return n;
+    }
+}
