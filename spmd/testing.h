@@ -49,7 +49,9 @@ SPMD_API int64_t spmd_value_count_wrong(const spmd_value *a, const spmd_value *b
 SPMD_API double spmd_test_tolerance(spmd_dtype dtype); /* f32 1e-5, bf16 2e-2, f16 2e-3, others 0 */
 
 /* --- one launch --- */
-/* spmd_test_run - shard `in` over a fresh mesh (backend from $SPMD_TEST_BACKEND, else host), run `fn`, unshard into
+/* The backend that tests run on: $SPMD_TEST_BACKEND, or NULL (host) if it is not set. For spmd_mesh_create. */
+SPMD_API const char *spmd_test_backend(void);
+/* spmd_test_run - shard `in` over a fresh mesh (backend: spmd_test_backend()), run `fn`, unshard into
  * out[k].data (allocated; dtype and shape come from the result; out[k].spec is the out spec). The mesh is destroyed,
  * the status returned; the text stays in spmd_last_error(). Log lines are kept for spmd_test_log(). */
 SPMD_API spmd_status spmd_test_run(const char *axes, spmd_shard_fn *fn, void *user, int nin, const spmd_value *in,

@@ -129,7 +129,7 @@ START_TEST(mismatches_are_reported_and_survived)
     };
     spmd_mesh *mesh;
     spmd_array *in[4], *out = NULL;
-    ck_spmd_ok(spmd_mesh_create("x=4,y=2", NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create("x=4,y=2", spmd_test_backend(), &mesh));
     for (int k = 0; k < 4; k++)
         ck_spmd_ok(spmd_shard(mesh, NULL, k == 2 ? SPMD_I32 : SPMD_F32, 2, shapes[k], SPMD_REPLICATED, &in[k]));
     ck_spmd_ok(spmd_array_set(in[0], 1));
@@ -223,7 +223,7 @@ START_TEST(out_of_memory_is_a_status)
         spmd_mesh *mesh;
         spmd_array *in, *out = NULL;
         int left = budget;
-        ck_spmd_ok(spmd_mesh_create("x=3", NULL, &mesh));
+        ck_spmd_ok(spmd_mesh_create("x=3", spmd_test_backend(), &mesh));
         ck_spmd_ok(spmd_shard(mesh, NULL, SPMD_F32, 1, shape, specs[0], &in));
         spmd_mesh_set_fault_hook(mesh, few, &left);
         spmd_job job = {

@@ -26,6 +26,11 @@ static void capture(void *user, const char *line)
         captured.used += (size_t)n;
 }
 
+const char *spmd_test_backend(void)
+{
+    return getenv("SPMD_TEST_BACKEND");
+}
+
 static spmd_status parse_spec(const spmd_value *v, spmd_spec *out)
 {
     *out = SPMD_REPLICATED;
@@ -75,7 +80,7 @@ spmd_status spmd_test_run_job(const char *axes, const spmd_job *base, spmd_shard
     captured.used = 0;
     captured.text[0] = '\0';
     SPMD_CHECK(nin + nout <= MAX_VALUES, SPMD_EINVAL, "harness: %d values, at most %d", nin + nout, MAX_VALUES);
-    SPMD_TRY(spmd_mesh_create(axes, getenv("SPMD_TEST_BACKEND"), &mesh));
+    SPMD_TRY(spmd_mesh_create(axes, spmd_test_backend(), &mesh));
     spmd_mesh_set_log(mesh, capture, NULL);
     spmd_status status = launch(mesh, &job, in, out, arrays);
     if (status != SPMD_OK)

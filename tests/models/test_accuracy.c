@@ -13,7 +13,7 @@ START_TEST(mlp_learns_fashion_mnist)
     ck_spmd_ok(spmd_dataset_load("fashion-mnist", NULL, &data));
     ck_spmd_ok(spmd_train_defaults("mlp", &options));
     options.seed = (uint64_t)_i;
-    ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create("data=2", spmd_test_backend(), &mesh));
     ck_spmd_ok(spmd_trainer_create(mesh, &options, &trainer));
     ck_spmd_ok(spmd_trainer_run(trainer, &data.train, 400, NULL, NULL, &result));
     ck_spmd_ok(spmd_trainer_evaluate(trainer, &data.test, &test));

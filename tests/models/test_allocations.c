@@ -80,7 +80,7 @@ START_TEST(steps_after_the_first_take_no_memory)
     static int32_t y[BATCH];
     for (int i = 0; i < BATCH * INPUTS; i++)
         x[i] = (float)(i % 17) / 17;
-    ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create("data=2", spmd_test_backend(), &mesh));
     spmd_mesh_set_fault_hook(mesh, count_allocation, &own);
     ck_spmd_ok(spmd_trainer_create(mesh, &options, &trainer));
     int first = 0;
@@ -124,7 +124,7 @@ START_TEST(every_allocation_may_fail)
         spmd_trainer *trainer = NULL;
         spmd_train_result result;
         atomic_int left = n;
-        ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
+        ck_spmd_ok(spmd_mesh_create("data=2", spmd_test_backend(), &mesh));
         spmd_mesh_set_fault_hook(mesh, refuse_one, &left);
         spmd_status status = spmd_trainer_create(mesh, &options, &trainer);
         if (status == SPMD_OK)

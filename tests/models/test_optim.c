@@ -56,7 +56,7 @@ static void run_case(optim_case *c, const char *axes, const char *spec_text, con
     spmd_mesh *mesh;
     spmd_spec spec, specs[1 + MAX_STATE];
     spmd_array *in[4 + MAX_STATE] = {NULL}, *out[1 + MAX_STATE];
-    ck_spmd_ok(spmd_mesh_create(axes, NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create(axes, spmd_test_backend(), &mesh));
     ck_spmd_ok(spmd_spec_parse(spec_text, &spec));
     ck_spmd_ok(spmd_shard(mesh, w, SPMD_F32, 2, shape, spec, &in[0]));
     ck_spmd_ok(spmd_shard(mesh, NULL, SPMD_F32, 2, shape, spec, &in[1]));
@@ -184,7 +184,7 @@ START_TEST(state_must_be_f32_and_leaves_nothing_behind)
     spmd_mesh *mesh;
     spmd_array *param, *state[2] = {NULL};
     const int64_t shape[] = {4};
-    ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create("data=2", spmd_test_backend(), &mesh));
     ck_spmd_ok(spmd_shard(mesh, NULL, SPMD_BF16, 1, shape, SPMD_REPLICATED, &param));
     spmd_optim adam = spmd_optim_adam(0.9, 0.999, 1e-8);
     ck_spmd_fails(spmd_optim_init(&adam, 1, &param, state), SPMD_EDTYPE, "bf16, needs f32");

@@ -79,7 +79,7 @@ START_TEST(five_steps_like_optax)
     spmd_train_options options = options_of_golden();
     spmd_mesh *mesh;
     spmd_trainer *trainer;
-    ck_spmd_ok(spmd_mesh_create(meshes[_i], NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create(meshes[_i], spmd_test_backend(), &mesh));
     ck_spmd_ok(spmd_trainer_create(mesh, &options, &trainer));
     for (int k = 0; k < PARAMS; k++) {
         const char *name;

@@ -50,7 +50,7 @@ static spmd_train_result train(const char *axes, const spmd_train_options *optio
     spmd_trainer *trainer;
     spmd_train_result result;
     run->count = 0;
-    ck_spmd_ok(spmd_mesh_create(axes, NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create(axes, spmd_test_backend(), &mesh));
     ck_spmd_ok(spmd_trainer_create(mesh, options, &trainer));
     ck_spmd_ok(spmd_trainer_run(trainer, &data.train, STEPS, keep_loss, run, &result));
     ck_spmd_ok(spmd_trainer_evaluate(trainer, &data.test, &run->test));
@@ -118,7 +118,7 @@ START_TEST(nan_stops_at_its_step)
     spmd_mesh *mesh;
     spmd_trainer *trainer;
     spmd_train_result result;
-    ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create("data=2", spmd_test_backend(), &mesh));
     ck_spmd_ok(spmd_trainer_create(mesh, &options, &trainer));
     spmd_status status = spmd_trainer_run(trainer, &data.train, STEPS, NULL, NULL, &result);
     ck_assert_msg(status == SPMD_ENONFINITE, "%s: %s", spmd_status_name(status), spmd_last_error());
@@ -137,7 +137,7 @@ START_TEST(evaluation_counts_every_example_once)
     static const int64_t batches[] = {2, 64, 202, 204, 512};
     spmd_mesh *mesh;
     spmd_evaluation first = {0}, test;
-    ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create("data=2", spmd_test_backend(), &mesh));
     for (int k = 0; k < 5; k++) {
         spmd_train_options options = small_options("mlp");
         spmd_trainer *trainer;
@@ -177,7 +177,7 @@ START_TEST(what_does_not_fit_is_named)
         spmd_trainer *trainer = NULL;
         spmd_train_options options = small_options(rows[k].model);
         options.batch = rows[k].batch;
-        ck_spmd_ok(spmd_mesh_create(rows[k].axes, NULL, &mesh));
+        ck_spmd_ok(spmd_mesh_create(rows[k].axes, spmd_test_backend(), &mesh));
         ck_spmd_fails(spmd_trainer_create(mesh, &options, &trainer), rows[k].status, rows[k].text);
         ck_assert_ptr_null(trainer);
         ck_spmd_ok(spmd_mesh_destroy(mesh));
@@ -187,7 +187,7 @@ START_TEST(what_does_not_fit_is_named)
     spmd_train_result result;
     spmd_train_options options = small_options("mlp");
     options.config.inputs = 100;
-    ck_spmd_ok(spmd_mesh_create("data=2", NULL, &mesh));
+    ck_spmd_ok(spmd_mesh_create("data=2", spmd_test_backend(), &mesh));
     ck_spmd_ok(spmd_trainer_create(mesh, &options, &trainer));
     ck_spmd_fails(spmd_trainer_run(trainer, &data.train, 1, NULL, NULL, &result), SPMD_EINVAL, "784 values each");
     spmd_trainer_destroy(trainer);

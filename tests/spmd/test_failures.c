@@ -18,7 +18,7 @@ static void keep_line(void *user, const char *line)
 static spmd_mesh *mesh_of(const char *axes)
 {
     spmd_mesh *mesh;
-    ck_spmd_ok(spmd_mesh_create(axes, "host", &mesh));
+    ck_spmd_ok(spmd_mesh_create(axes, spmd_test_backend(), &mesh));
     spmd_mesh_set_log(mesh, keep_line, NULL);
     return mesh;
 }

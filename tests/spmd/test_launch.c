@@ -9,7 +9,7 @@ static void quiet(void *user, const char *line)
 static spmd_mesh *mesh_of(const char *axes)
 {
     spmd_mesh *mesh;
-    ck_spmd_ok(spmd_mesh_create(axes, "host", &mesh));
+    ck_spmd_ok(spmd_mesh_create(axes, spmd_test_backend(), &mesh));
     spmd_mesh_set_log(mesh, quiet, NULL);
     return mesh;
 }
@@ -157,8 +157,51 @@ START_TEST(differing_op_streams_are_compared_by_bytes)
 }
 END_TEST
 
+/* A kernel that gives every shard its own value, and says so to nobody: only the bytes can tell. */
+static spmd_status counter_shape(const spmd_tensor *in, int nin, spmd_tensor *out, int nout, void *user)
+{
+    (void)in, (void)nin, (void)nout, (void)user;
+    *out = (spmd_tensor){.dtype = SPMD_F32, .rank = 1, .shape = {3}};
+    return SPMD_OK;
+}
+
+static spmd_status counter_host(const spmd_view *in, int nin, const spmd_view *out, int nout, void *user)
+{
+    (void)in, (void)nin, (void)nout;
+    float *y = out->data;
+    y[0] = y[1] = 7;
+    y[2] = (float)__atomic_fetch_add((int *)user, 1, __ATOMIC_RELAXED);
+    return SPMD_OK;
+}
+
+static spmd_status secretly_different(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    spmd_custom_op *op = user;
+    (void)in;
+    return spmd_custom(ctx, op, NULL, 0, &out[0], 1);
+}
+
+START_TEST(claims_are_verified_by_bytes_on_demand)
+{
+    int count = 0;
+    spmd_custom_op op = {.name = "counter", .shape = counter_shape, .host = counter_host, .user = &count};
+    spmd_value out = {.spec = ""};
+    ck_spmd_ok(spmd_test_run("x=2", secretly_different, &op, 0, NULL, 1, &out)); /* nobody looks */
+    spmd_value_free(&out);
+    count = 0;
+    spmd_status status = spmd_test_run_job("x=2", &(spmd_job){.verify_replication = true}, secretly_different, &op, 0,
+                                           NULL, 1, &out);
+    ck_spmd_fails(status, SPMD_EREPLICATION, "but element 2 is ");
+    ck_assert_msg(strstr(spmd_last_error(), "on shard 0 and ") && strstr(spmd_last_error(), "on shard 1"), "%s",
+                  spmd_last_error());
+    op.varies = "x"; /* the honest definition needs no bytes */
+    ck_spmd_fails(spmd_test_run("x=2", secretly_different, &op, 0, NULL, 1, &out), SPMD_EREPLICATION, "varies");
+}
+END_TEST
+
 SPMD_TEST_MAIN("launch", tcase_add_test(tc, swapped_arrays_swap); tcase_add_test(tc, outputs_that_are_inputs_may_swap);
                tcase_add_test(tc, a_replicated_claim_on_a_varying_value_is_refused);
                tcase_add_loop_test(tc, a_constant_fits_any_out_spec, 0, 3);
                tcase_add_test(tc, an_output_that_is_not_set_is_named); tcase_add_test(tc, tensors_die_with_the_launch);
-               tcase_add_test(tc, differing_op_streams_are_compared_by_bytes);)
+               tcase_add_test(tc, differing_op_streams_are_compared_by_bytes);
+               tcase_add_test(tc, claims_are_verified_by_bytes_on_demand);)
