@@ -1,6 +1,6 @@
 /* What a collective is measured against: loops that move the same bytes and do nothing else. */
 #include "bench/coll_measure.h"
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include <string.h>
 
 enum { BLOCK = 64 }; /* floats: the sums stay in registers or the first-level cache */

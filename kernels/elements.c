@@ -1,7 +1,7 @@
 /* Conversions between the dtypes and the two working forms. The loops are compiled for several vector levels: they are
  * most of the time of every bf16 kernel. */
 #include "kernels/elements.h"
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "spmd/half.h"
 
 SPMD_CLONES static void from_bf16(const uint16_t *restrict from, int64_t n, float *restrict to)

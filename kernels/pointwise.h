@@ -3,7 +3,7 @@
 #ifndef KERNELS_POINTWISE_H
 #define KERNELS_POINTWISE_H
 
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/elements.h"
 #include "spmd/op.h"
 

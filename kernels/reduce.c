@@ -1,7 +1,7 @@
 /* Reductions over any set of dimensions, without scratch memory: the result is made in order, element by element where
  * the last dimension is reduced, a tile of columns at a time where it is kept. */
 #include "kernels/reduce.h"
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 #include "kernels/row_math.h"
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/gelu_math.h"
 #include <math.h>
 

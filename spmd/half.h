@@ -1,5 +1,5 @@
 /* Private. Conversions of the 16-bit floats: round to nearest even, NaN stays NaN. Plain integer code, so that every
- * machine gives the same bits. */
+ * machine gives the same bits, and without branches, so that loops of it become vector code. */
 #ifndef SPMD_HALF_H
 #define SPMD_HALF_H
 
@@ -28,34 +28,27 @@ static inline float spmd__bf16_to_f32(uint16_t h)
 static inline uint16_t spmd__f32_to_bf16(float f)
 {
     uint32_t u = spmd__f32_bits(f), rounded = u + 0x7fff + (u >> 16 & 1);
-    return (uint16_t)((f != f ? u | 0x400000 : rounded) >> 16);
+    return (uint16_t)(((u & 0x7fffffff) > 0x7f800000 ? u | 0x400000 : rounded) >> 16);
 }
 
 static inline float spmd__f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ff;
-    if (exponent == 31)
-        return spmd__bits_f32(sign | 0x7f800000 | mantissa << 13);
-    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24, exact in f32 */
-        float f = (float)mantissa * 0x1p-24f;
-        return sign ? -f : f;
-    }
-    return spmd__bits_f32(sign | (exponent + 112) << 23 | mantissa << 13);
+    uint32_t subnormal = spmd__f32_bits((float)(int32_t)mantissa * 0x1p-24f); /* and zero; exact in f32 */
+    uint32_t normal = (exponent + (exponent == 31 ? 224 : 112)) << 23 | mantissa << 13;
+    return spmd__bits_f32(sign | (exponent == 0 ? subnormal : normal));
 }
 
 static inline uint16_t spmd__f32_to_f16(float f)
 {
-    uint32_t u = spmd__f32_bits(f), sign = u >> 16 & 0x8000, magnitude = u & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x3ff));
-    if (magnitude >= 0x477ff000) /* rounds past the largest finite value */
-        return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000) { /* subnormal: adding 0.5 lets the FPU round to a multiple of 2^-24 */
-        float shifted = spmd__bits_f32(magnitude) + 0.5f;
-        return (uint16_t)(sign | (spmd__f32_bits(shifted) - 0x3f000000));
-    }
-    magnitude += 0xc8000fff + (magnitude >> 13 & 1); /* rebias by -112 and round to nearest even */
-    return (uint16_t)(sign | magnitude >> 13);
+    uint32_t u = spmd__f32_bits(f), magnitude = u & 0x7fffffff;
+    uint32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff);
+    uint32_t normal = (magnitude + 0xc8000fff + (magnitude >> 13 & 1)) >> 13; /* rebias by -112, round to even */
+    /* Subnormal: adding 0.5 lets the FPU round to a multiple of 2^-24. */
+    uint32_t subnormal = spmd__f32_bits(spmd__bits_f32(magnitude) + 0.5f) - 0x3f000000;
+    uint32_t finite = magnitude < 0x38800000 ? subnormal : normal;
+    uint32_t large = magnitude > 0x7f800000 ? nan : 0x7c00;
+    return (uint16_t)((u >> 16 & 0x8000) | (magnitude >= 0x477ff000 ? large : finite));
 }
 
 #endif

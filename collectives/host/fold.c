@@ -1,8 +1,8 @@
-/* The reductions' loops. A tile of every source is converted to the accumulator's type and folded in order, then the
- * result is converted once and copied to all destinations: three short steps in the first-level cache instead of one
- * loop for every pair of dtype and reduction. 16-bit floats accumulate in f32; integers in two's complement, wrapping,
- * where the low bits of a wider sum are the narrow sum. */
+/* The reductions' loops. Tile by tile, small enough for the first-level cache: the sources are folded in order, the
+ * result is finished (divided, converted) into the first destination and copied to the others. Floats accumulate in
+ * f32, 16-bit ones through conversions of whole tiles; integers in their own type, wrapping. */
 #include "collectives/coll.h"
+#include "spmd/clones.h"
 #include "spmd/half.h"
 #include <string.h>
 
@@ -13,159 +13,176 @@ typedef union tile {
     int32_t i[TILE];
     int64_t l[TILE];
     uint16_t h[TILE];
-    int8_t b[TILE];
+    uint8_t b[TILE];
 } tile;
 
-static spmd_dtype accumulator(const spmd_fold *fold)
+/* --- sources to accumulators: only where the dtypes differ --- */
+SPMD_CLONES static void widen_bf16(const uint16_t *restrict src, float *restrict out, int n)
 {
-    if (spmd_dtype_is_float(fold->out))
-        return SPMD_F32;
-    return fold->out == SPMD_I64 ? SPMD_I64 : SPMD_I32;
+    for (int k = 0; k < n; k++)
+        out[k] = spmd__bf16_to_f32(src[k]);
 }
 
-static void load_f32(spmd_dtype dtype, const void *src, float *restrict out, int n)
+SPMD_CLONES static void widen_f16(const uint16_t *restrict src, float *restrict out, int n)
 {
-    const uint16_t *h = src;
+    for (int k = 0; k < n; k++)
+        out[k] = spmd__f16_to_f32(src[k]);
+}
+
+/* For means of integers. */
+static void integers_to_f32(spmd_dtype dtype, const void *src, float *restrict out, int n)
+{
     const int8_t *s = src;
     const uint8_t *u = src;
     const int32_t *i = src;
     const int64_t *l = src;
-    switch (dtype) {
-    case SPMD_BF16:
-        for (int k = 0; k < n; k++)
-            out[k] = spmd__bf16_to_f32(h[k]);
-        break;
-    case SPMD_F16:
-        for (int k = 0; k < n; k++)
-            out[k] = spmd__f16_to_f32(h[k]);
-        break;
-    case SPMD_I8:
-        for (int k = 0; k < n; k++)
-            out[k] = s[k];
-        break;
-    case SPMD_I32:
-        for (int k = 0; k < n; k++)
-            out[k] = (float)i[k];
-        break;
-    case SPMD_I64:
-        for (int k = 0; k < n; k++)
-            out[k] = (float)l[k];
-        break;
-    default: /* u8, bool */
-        for (int k = 0; k < n; k++)
-            out[k] = u[k];
-    }
-}
-
-static void load_i32(spmd_dtype dtype, const void *src, int32_t *restrict out, int n)
-{
-    const int8_t *s = src;
-    const uint8_t *u = src;
-    if (dtype == SPMD_I8)
-        for (int k = 0; k < n; k++)
-            out[k] = s[k];
-    else /* u8, bool */
-        for (int k = 0; k < n; k++)
-            out[k] = u[k];
+    for (int k = 0; k < n; k++)
+        out[k] = dtype == SPMD_I8 ? s[k] : dtype == SPMD_I32 ? (float)i[k] : dtype == SPMD_I64 ? (float)l[k] : u[k];
 }
 
 /* The source as accumulators: itself if it is that already, else converted into `buffer`. */
 static const void *load(spmd_dtype dtype, spmd_dtype to, const void *src, int n, tile *buffer)
 {
+    const uint8_t *flags = src;
     if (dtype == to)
         return src;
-    if (to == SPMD_F32)
-        load_f32(dtype, src, buffer->f, n);
+    if (dtype == SPMD_BF16)
+        widen_bf16(src, buffer->f, n);
+    else if (dtype == SPMD_F16)
+        widen_f16(src, buffer->f, n);
+    else if (to == SPMD_F32)
+        integers_to_f32(dtype, src, buffer->f, n);
     else
-        load_i32(dtype, src, buffer->i, n);
+        for (int k = 0; k < n; k++) /* bools are counted in i32 */
+            buffer->i[k] = flags[k];
     return buffer;
 }
 
-static void combine_f32(spmd_reduction kind, float *restrict acc, const float *restrict x, int n)
+/* --- out = a op b, element by element; out may be a or b, which the pragma tells the compiler --- */
+SPMD_CLONES static void combine_f32(spmd_reduction kind, float *out, const float *a, const float *b, int n)
 {
-    if (kind == SPMD_REDUCE_MAX)
+    if (kind == SPMD_REDUCE_MAX) {
+        SPMD_SAME_PLACE
         for (int k = 0; k < n; k++)
-            acc[k] = x[k] > acc[k] || x[k] != x[k] ? x[k] : acc[k]; /* a NaN comes in here and never leaves */
-    else if (kind == SPMD_REDUCE_MIN)
+            out[k] = (b[k] > a[k]) | (b[k] != b[k]) ? b[k] : a[k]; /* a NaN comes in here and never leaves */
+    } else if (kind == SPMD_REDUCE_MIN) {
+        SPMD_SAME_PLACE
         for (int k = 0; k < n; k++)
-            acc[k] = x[k] < acc[k] || x[k] != x[k] ? x[k] : acc[k];
-    else
+            out[k] = (b[k] < a[k]) | (b[k] != b[k]) ? b[k] : a[k];
+    } else {
+        SPMD_SAME_PLACE
         for (int k = 0; k < n; k++)
-            acc[k] += x[k];
-}
-
-static void combine_i32(spmd_reduction kind, int32_t *restrict acc, const int32_t *restrict x, int n)
-{
-    if (kind == SPMD_REDUCE_MAX)
-        for (int k = 0; k < n; k++)
-            acc[k] = x[k] > acc[k] ? x[k] : acc[k];
-    else if (kind == SPMD_REDUCE_MIN)
-        for (int k = 0; k < n; k++)
-            acc[k] = x[k] < acc[k] ? x[k] : acc[k];
-    else
-        for (int k = 0; k < n; k++)
-            acc[k] = (int32_t)((uint32_t)acc[k] + (uint32_t)x[k]);
-}
-
-static void combine_i64(spmd_reduction kind, int64_t *restrict acc, const int64_t *restrict x, int n)
-{
-    if (kind == SPMD_REDUCE_MAX)
-        for (int k = 0; k < n; k++)
-            acc[k] = x[k] > acc[k] ? x[k] : acc[k];
-    else if (kind == SPMD_REDUCE_MIN)
-        for (int k = 0; k < n; k++)
-            acc[k] = x[k] < acc[k] ? x[k] : acc[k];
-    else
-        for (int k = 0; k < n; k++)
-            acc[k] = (int64_t)((uint64_t)acc[k] + (uint64_t)x[k]);
-}
-
-/* The result as the output's dtype: the accumulators themselves, or converted into `buffer`. */
-static const void *finish(const spmd_fold *fold, tile *acc, int n, tile *buffer)
-{
-    if (fold->kind == SPMD_REDUCE_MEAN)
-        for (int k = 0; k < n; k++)
-            acc->f[k] /= fold->divisor;
-    switch (fold->out) {
-    case SPMD_BF16:
-        for (int k = 0; k < n; k++)
-            buffer->h[k] = spmd__f32_to_bf16(acc->f[k]);
-        return buffer;
-    case SPMD_F16:
-        for (int k = 0; k < n; k++)
-            buffer->h[k] = spmd__f32_to_f16(acc->f[k]);
-        return buffer;
-    case SPMD_I8:
-    case SPMD_U8:
-    case SPMD_BOOL:
-        for (int k = 0; k < n; k++)
-            buffer->b[k] = (int8_t)(uint8_t)acc->i[k];
-        return buffer;
-    default:
-        return acc;
+            out[k] = a[k] + b[k];
     }
+}
+
+/* Integers of one type; sums are computed unsigned, where they may wrap. */
+#define DEFINE_COMBINE(name, type, sum_type)                                                          \
+    SPMD_CLONES static void name(spmd_reduction kind, type *out, const type *a, const type *b, int n) \
+    {                                                                                                 \
+        if (kind == SPMD_REDUCE_MAX) {                                                                \
+            SPMD_SAME_PLACE                                                                           \
+            for (int k = 0; k < n; k++)                                                               \
+                out[k] = b[k] > a[k] ? b[k] : a[k];                                                   \
+        } else if (kind == SPMD_REDUCE_MIN) {                                                         \
+            SPMD_SAME_PLACE                                                                           \
+            for (int k = 0; k < n; k++)                                                               \
+                out[k] = b[k] < a[k] ? b[k] : a[k];                                                   \
+        } else {                                                                                      \
+            SPMD_SAME_PLACE                                                                           \
+            for (int k = 0; k < n; k++)                                                               \
+                out[k] = (type)((sum_type)a[k] + (sum_type)b[k]);                                     \
+        }                                                                                             \
+    }
+DEFINE_COMBINE(combine_i8, int8_t, uint8_t)
+DEFINE_COMBINE(combine_u8, uint8_t, uint8_t)
+DEFINE_COMBINE(combine_i32, int32_t, uint32_t)
+DEFINE_COMBINE(combine_i64, int64_t, uint64_t)
+
+static void combine(spmd_dtype type, spmd_reduction kind, void *out, const void *a, const void *b, int n)
+{
+    switch (type) {
+    case SPMD_F32:
+        combine_f32(kind, out, a, b, n);
+        break;
+    case SPMD_I32:
+        combine_i32(kind, out, a, b, n);
+        break;
+    case SPMD_I64:
+        combine_i64(kind, out, a, b, n);
+        break;
+    case SPMD_I8:
+        combine_i8(kind, out, a, b, n);
+        break;
+    default: /* u8, bool */
+        combine_u8(kind, out, a, b, n);
+    }
+}
+
+/* --- accumulators to results --- */
+SPMD_CLONES static void divide(const float *a, float divisor, float *out, int n)
+{
+    SPMD_SAME_PLACE
+    for (int k = 0; k < n; k++)
+        out[k] = a[k] / divisor;
+}
+
+SPMD_CLONES static void narrow_bf16(const float *restrict a, uint16_t *restrict out, int n)
+{
+    for (int k = 0; k < n; k++)
+        out[k] = spmd__f32_to_bf16(a[k]);
+}
+
+SPMD_CLONES static void narrow_f16(const float *restrict a, uint16_t *restrict out, int n)
+{
+    for (int k = 0; k < n; k++)
+        out[k] = spmd__f32_to_f16(a[k]);
+}
+
+/* The folded tile `a` into `out`; nothing to do where it is there already. `buffer` may be `a`. */
+static void finish(const spmd_fold *fold, const void *a, void *out, tile *buffer, int n)
+{
+    bool half = fold->out == SPMD_BF16 || fold->out == SPMD_F16;
+    if (fold->kind == SPMD_REDUCE_MEAN) {
+        divide(a, fold->divisor, half ? buffer->f : out, n);
+        a = half ? buffer->f : out;
+    }
+    if (fold->out == SPMD_BF16)
+        narrow_bf16(a, out, n);
+    else if (fold->out == SPMD_F16)
+        narrow_f16(a, out, n);
+    else
+        spmd__copy(out, a, (size_t)n * spmd_dtype_size(fold->out));
+}
+
+/* All sources' tiles folded; the last step goes to `last`, where `last` may be the result's place. */
+static const void *fold_tile(const spmd_fold *fold, spmd_dtype type, const void *const *src, int nsrc, size_t at, int n,
+                             tile *acc, tile *buffer, void *last)
+{
+    const void *a = load(fold->in, type, (const char *)src[0] + at, n, acc);
+    for (int s = 1; s < nsrc; s++) {
+        const void *b = load(fold->in, type, (const char *)src[s] + at, n, buffer);
+        void *out = s == nsrc - 1 ? last : acc;
+        combine(type, fold->kind, out, a, b, n);
+        a = out;
+    }
+    return a;
 }
 
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count)
 {
     size_t in = spmd_dtype_size(fold->in), out = spmd_dtype_size(fold->out);
-    spmd_dtype type = accumulator(fold);
+    spmd_dtype type = spmd_dtype_is_float(fold->out) ? SPMD_F32 : fold->out;
+    bool direct = type == fold->out && fold->kind != SPMD_REDUCE_MEAN;
     tile acc, buffer;
     for (int64_t at = 0; at < count; at += TILE) {
         int n = (int)(count - at < TILE ? count - at : TILE);
-        for (int s = 0; s < nsrc; s++) {
-            const void *x = load(fold->in, type, (const char *)src[s] + (size_t)at * in, n, &buffer);
-            if (s == 0)
-                memcpy(&acc, x, (size_t)n * spmd_dtype_size(type));
-            else if (type == SPMD_F32)
-                combine_f32(fold->kind, acc.f, x, n);
-            else if (type == SPMD_I32)
-                combine_i32(fold->kind, acc.i, x, n);
-            else
-                combine_i64(fold->kind, acc.l, x, n);
-        }
-        const void *result = finish(fold, &acc, n, &buffer);
-        for (int d = 0; d < ndst; d++)
-            memcpy((char *)dst[d] + (size_t)at * out, result, (size_t)n * out);
+        char *first = (char *)dst[0] + (size_t)at * out;
+        const void *a = fold_tile(fold, type, src, nsrc, (size_t)at * in, n, &acc, &buffer,
+                                  direct ? first : (void *)&acc);
+        if (a != first)
+            finish(fold, a, first, &acc, n);
+        for (int d = 1; d < ndst; d++)
+            memcpy((char *)dst[d] + (size_t)at * out, first, (size_t)n * out);
     }
 }

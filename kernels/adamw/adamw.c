@@ -1,6 +1,6 @@
 /* adamw: one step over a list of parameters in one op, so that a step has one entry on the tape and one pass over
  * memory a parameter. Each output has its own parameter's state: the list may mix sharded and replicated ones. */
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/kernels.h"
 #include "spmd/op.h"
 #include <math.h>

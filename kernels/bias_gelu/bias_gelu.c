@@ -1,7 +1,7 @@
 /* bias_gelu: gelu(x + bias). The derivative is computed with the value (they share an exp and a division) and kept, so
  * the backward pass is one multiplication. */
 #include "kernels/bias_gelu/gelu_backprop.h"
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/gelu_math.h"
 #include "kernels/kernels.h"
 #include "kernels/rows.h"

@@ -1,7 +1,7 @@
 /* The backward half of bias_gelu and linear_gelu. One pass makes dz and the bias gradient: the column sums stay in L1
  * while rows stream by, where a reduction of its own would read dz once more. */
 #include "kernels/bias_gelu/gelu_backprop.h"
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
 #include <string.h>

@@ -6,7 +6,7 @@
  *
  * Tiles go from the last to the first: the last one sees all keys, so it writes dk and dv and the others add. */
 #include "kernels/causal_attention/attention.h"
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/matmul/gemm.h"
 #include "kernels/row_math.h"
 #include "kernels/rows.h"

@@ -1,6 +1,6 @@
 /* layer_norm: statistics in f32, in two passes over a row that is in L1 (mean, then squares of what is left). Mean and
  * scale are kept as further outputs for the backward pass: two numbers a row. */
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/kernels.h"
 #include "kernels/layer_norm/layer_norm_grad.h"
 #include "kernels/row_math.h"

@@ -1,7 +1,7 @@
 /* With h = (x - mean) scale and g = ct gain:
  *   dx = scale (g - mean(g) - h mean(g h)),   dgain = sum over rows of ct h,   dbias = sum over rows of ct. */
 #include "kernels/layer_norm/layer_norm_grad.h"
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/row_math.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"

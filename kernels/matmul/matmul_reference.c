@@ -9,7 +9,7 @@
  * The inner tile is MR x NR sums of constant size, which compilers keep in vector registers (4 x 32 is what gcc 12 does
  * well for SSE, AVX2 and AVX-512; with 6 or 8 rows it spills). Rows and columns past the edge are packed as zeros and
  * not stored. A sum runs over k in order, in blocks of KC. */
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/matmul/gemm.h"
 #include "kernels/workspace.h"
 #include <string.h>

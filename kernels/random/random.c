@@ -1,6 +1,6 @@
 /* random: uniform and normal numbers. Element i of the GLOBAL array takes the Philox block of counter (i, stream) under
  * key `seed`, whichever device makes it: a model starts the same on one device and on eight. */
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/given_shape.h"
 #include "kernels/kernels.h"
 #include "kernels/random/philox.h"

@@ -1,5 +1,5 @@
 /* softmax along the last dimension, and its fused gradient y (ct - sum(y ct)). */
-#include "kernels/clones.h"
+#include "spmd/clones.h"
 #include "kernels/kernels.h"
 #include "kernels/row_math.h"
 #include "kernels/rows.h"
