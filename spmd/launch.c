@@ -211,9 +211,8 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
             pthread_mutex_unlock(&mesh->failure_lock);
         }
     }
-    if (atomic_load(&mesh->lost)) /* the shards' records belong to a thread that still runs */
-        return status;
-    collect_stats(mesh, job->stats);
+    if (!atomic_load(&mesh->lost)) /* else the shards' records belong to a thread that still runs */
+        collect_stats(mesh, job->stats);
     if (status != SPMD_OK)
         destroy_outputs(mesh, job);
     else if (job->nout)
