@@ -3,20 +3,31 @@
 #include <stddef.h>
 #include <string.h>
 
+enum { SMALL = 8 }; /* tensors of a call that need no memory of their own */
+
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
     return hash ^ hash >> 32;
 }
 
-static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n)
+/* Four chains side by side: a multiplication waits for the one before it, and attributes are two dozen words. */
+static uint64_t mix_words(uint64_t hash, const void *words, size_t n)
 {
-    uint64_t word;
-    for (const char *p = bytes; n; p += 8, n -= n < 8 ? n : 8) {
-        word = 0;
-        memcpy(&word, p, n < 8 ? n : 8);
-        hash = mix(hash, word);
+    uint64_t lane[4] = {hash, 1, 2, 3}, word;
+    const char *p = words;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&word, p + 8 * i, 8);
+        lane[i % 4] = (lane[i % 4] ^ word) * 0x9E3779B97F4A7C15u;
+        lane[i % 4] ^= lane[i % 4] >> 32;
     }
+    return mix(mix(lane[0], lane[1]), mix(lane[2], lane[3]));
+}
+
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = (hash ^ (uint8_t)*text) * 0x100000001B3u;
     return hash;
 }
 
@@ -25,8 +36,9 @@ static uint64_t call_hash(const spmd_call *call)
 {
     const spmd_custom_op *custom = call->attr.definition;
     const char *name = custom ? custom->name : call->op->name;
-    uint64_t hash = mix_bytes((uint64_t)call->nin, name, strlen(name));
-    hash = mix_bytes(hash, &call->attr, offsetof(spmd_attr, definition));
+    _Static_assert(offsetof(spmd_attr, definition) % 8 == 0, "attributes are hashed by words");
+    uint64_t hash = mix_text((uint64_t)call->nin, name);
+    hash = mix_words(hash, &call->attr, offsetof(spmd_attr, definition) / 8);
     for (int k = 0; k < call->nin; k++) {
         hash = mix(hash, (uint64_t)call->in[k].dtype << 8 | (uint64_t)call->in[k].rank);
         for (int d = 0; d < call->in[k].rank; d++)
@@ -106,17 +118,16 @@ static spmd_status push_tape(spmd_ctx *ctx, const spmd_call *call)
     return SPMD_OK;
 }
 
-/* What a kernel needs, in one piece of memory: on a stream it outlives the call. */
+/* What a kernel needs, in one piece of memory. */
 typedef struct launch_record {
     spmd_kernel_args args;
     spmd_attr attr;
     spmd_view views[];
 } launch_record;
 
-static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
+/* A kernel on a stream runs later, so everything that it reads lives in the arena. */
+static spmd_status enqueue(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 {
-    const spmd_backend *backend = ctx->mesh->backend;
-    spmd_mark mark = spmd__arena_mark(ctx->arena);
     size_t n = (size_t)(call->nin + call->nout);
     launch_record *record = spmd__scratch(ctx, sizeof *record + n * sizeof *record->views);
     if (!record)
@@ -124,16 +135,34 @@ static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
     for (size_t k = 0; k < n; k++)
         spmd__view_of(&call->in[k], &record->views[k]); /* out follows in */
     record->attr = call->attr;
-    record->args = (spmd_kernel_args){.attr = &record->attr,
-                                      .nin = call->nin,
-                                      .nout = call->nout,
-                                      .in = record->views,
-                                      .out = record->views + call->nin,
-                                      .hash = hash};
-    SPMD_TRY(backend->run(ctx, call->op, &record->args));
-    if (!backend->sync) /* the kernel has ended, and nobody reads its scratch any more */
-        spmd__arena_release(ctx->arena, mark);
+    record->args = (spmd_kernel_args){.attr = &record->attr, .nin = call->nin, .nout = call->nout, .hash = hash};
+    record->args.in = record->views;
+    record->args.out = record->views + call->nin;
+    return ctx->mesh->backend->run(ctx, call->op, &record->args);
+}
+
+/* A kernel that is done when run() returns: its arguments stand on the stack, and its scratch is free again after it.
+ */
+static spmd_status run_now(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
+{
+    spmd_mark mark = spmd__arena_mark(ctx->arena);
+    spmd_view small[SMALL], *views = small;
+    int n = call->nin + call->nout;
+    if (n > SMALL && !(views = spmd__scratch(ctx, (size_t)n * sizeof *views)))
+        return SPMD_ENOMEM;
+    for (int k = 0; k < n; k++)
+        spmd__view_of(&call->in[k], &views[k]);
+    spmd_kernel_args args = {.attr = &call->attr, .nin = call->nin, .nout = call->nout, .hash = hash};
+    args.in = views;
+    args.out = views + call->nin;
+    SPMD_TRY(ctx->mesh->backend->run(ctx, call->op, &args));
+    spmd__arena_release(ctx->arena, mark);
     return SPMD_OK;
+}
+
+static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
+{
+    return ctx->mesh->backend->sync ? enqueue(ctx, call, hash) : run_now(ctx, call, hash);
 }
 
 /* A donated input's memory, if the op can work in place and nobody else needs the value. */
@@ -202,16 +231,20 @@ static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
 spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
                        spmd_tensor *out, int nout)
 {
-    enum { SMALL = 8 };
     spmd_tensor small[SMALL], *tensors = small; /* inputs, then outputs: `out` may alias `in` */
     SPMD_TRY(check_inputs(ctx, op, in, nin));
     if (nin + nout > SMALL)
         tensors = spmd__scratch(ctx, (size_t)(nin + nout) * sizeof *tensors);
     if (!tensors)
         return SPMD_ENOMEM;
-    spmd_call call = {.op = op, .nin = nin, .nout = nout, .in = tensors, .out = tensors + nin, .site = ctx->site};
-    if (attr)
-        call.attr = *attr;
+    static const spmd_attr none;
+    spmd_call call = {.op = op,
+                      .nin = nin,
+                      .nout = nout,
+                      .in = tensors,
+                      .out = tensors + nin,
+                      .site = ctx->site,
+                      .attr = attr ? *attr : none};
     if (nin)
         memcpy(call.in, in, (size_t)nin * sizeof *in);
     SPMD_TRY(emit(ctx, &call));

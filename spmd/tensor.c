@@ -21,7 +21,9 @@ int64_t spmd_view_count(const spmd_view *view)
 
 void spmd__view_of(const spmd_tensor *tensor, spmd_view *view)
 {
-    *view = (spmd_view){.data = tensor->memory, .dtype = tensor->dtype, .rank = tensor->rank};
+    view->data = tensor->memory;
+    view->dtype = tensor->dtype;
+    view->rank = tensor->rank;
     int64_t stride = 1;
     for (int d = tensor->rank - 1; d >= 0; d--) {
         view->shape[d] = tensor->shape[d];
