@@ -15,7 +15,7 @@ die() {
 # usage_error TEXT: a wrong option; the scripts' usage stands in the comment at their top.
 usage_error() {
     printf '%s: %s\n' "${0##*/}" "$*" >&2
-    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
 
