@@ -1,0 +1,64 @@
+/* Private: a recorded program of one shard, from recording to replay. */
+#ifndef SPMD_PROGRAM_H
+#define SPMD_PROGRAM_H
+
+#include "spmd/ctx.h"
+#include "spmd/jit.h"
+
+typedef enum spmd_place { SPMD_PLACE_MEMORY, SPMD_PLACE_INPUT, SPMD_PLACE_OUTPUT } spmd_place;
+
+/* A value that has memory of its own (views share their root's). */
+typedef struct spmd_planned {
+    uint32_t root;       /* id of the value whose memory this is; 0: not a value of the program */
+    spmd_place place;
+    int index;           /* of the input or output */
+    size_t offset, bytes; /* in the program's memory */
+    int first, last;     /* calls that write it first and use it last; -1 and the number of calls: outside */
+} spmd_planned;
+
+typedef struct spmd_program {
+    spmd_mesh *mesh;
+    spmd_arena arena;    /* of everything below but the values' memory */
+    spmd_call *calls;
+    int n, capacity;
+    int nin, nout;
+    spmd_tensor *in, *out;
+    uint32_t ids;        /* values are 1 .. ids */
+    uint64_t hash;       /* of the recorded stream */
+    spmd_planned *plan;  /* by id */
+    char *memory;
+    spmd_kernel_args *args; /* by call */
+    int commit;          /* the first call that writes into an output's block; n: none does */
+    int *copies, ncopies; /* outputs that are copied at the end */
+    void **bound;        /* the blocks that args point into: inputs, then outputs */
+    spmd_program_info info;
+} spmd_program;
+
+/* Called by spmd__emit while ctx->program records. */
+spmd_status spmd__program_append(spmd_program *program, const spmd_call *call);
+/* The passes, in this order; each is bit-neutral. */
+spmd_status spmd__program_schedule(spmd_program *program);
+spmd_status spmd__program_plan(spmd_program *program, const spmd_job *job);
+/* Points the arguments at this device's blocks, if they are not there already. */
+void spmd__program_bind(spmd_program *program, const spmd_job *job, int device);
+spmd_status spmd__program_replay(spmd_program *program, spmd_ctx *ctx);
+void spmd__program_free(spmd_program *program);
+
+/* One set of shapes, dtypes and specs; a program a device. */
+typedef struct spmd_jit_entry {
+    uint64_t key;
+    spmd_program *program[SPMD_MAX_DEVICES];
+    struct spmd_jit_entry *next;
+} spmd_jit_entry;
+
+struct spmd_jit {
+    spmd_mesh *mesh;
+    spmd_jit_entry *first;
+    int n;
+};
+
+/* The job's entry, made empty if it is new. Called by the host thread before a launch. NULL: out of memory. */
+spmd_jit_entry *spmd__jit_entry(const spmd_job *job);
+void spmd__jit_forget(spmd_jit *jit, spmd_jit_entry *entry); /* a recording that failed */
+
+#endif
