@@ -45,7 +45,7 @@ static spmd_status gather_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *in = &args->in[0];
     spmd_coll coll;
-    SPMD_TRY(spmd__coll_open(ctx, "all_gather", args, in->data, &coll));
+    SPMD_TRY(spmd__coll_open(ctx, "all_gather", args, NULL, &coll));
     int64_t run = spmd__coll_run(in->shape, (int)args->attr->i[SPMD_COLL_DIM], in->rank);
     for (int i = 0; i < coll.n; i++) { /* everybody starts with another block */
         int k = (coll.me + i) % coll.n;

@@ -40,7 +40,7 @@ static spmd_status exchange_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     const spmd_view *in = &args->in[0], *out = &args->out[0];
     const int64_t *i = args->attr->i;
     spmd_coll coll;
-    SPMD_TRY(spmd__coll_open(ctx, "all_to_all", args, in->data, &coll));
+    SPMD_TRY(spmd__coll_open(ctx, "all_to_all", args, NULL, &coll));
     int n = coll.n, tiled = i[TILED] != 0;
     /* A run is the part of a piece behind the dimension; tiled, the dimension itself belongs to it. */
     int64_t count = spmd_view_count(in) / n;

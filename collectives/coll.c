@@ -2,19 +2,58 @@
 #include "collectives/coll.h"
 #include <string.h>
 
+static size_t bytes_of(const spmd_view *view)
+{
+    return (size_t)spmd_view_count(view) * spmd_dtype_size(view->dtype);
+}
+
+size_t spmd__coll_offset(const spmd_kernel_args *args, int k)
+{
+    enum { LINE = 64 };
+    size_t offset = 0;
+    for (int j = 0; j < k; j++)
+        offset += (bytes_of(&args->in[j]) + LINE - 1) / LINE * LINE;
+    return offset;
+}
+
+bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    return spmd__use_mailbox(ctx, (int64_t)spmd__coll_offset(args, args->nin)) &&
+           spmd__coll_moves(ctx, args->attr->axes.mask);
+}
+
+/* The inputs for the others: copied to a mailbox, or where they are. */
+static spmd_status post_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_coll *coll, const void **post)
+{
+    *post = args->in[0].data;
+    coll->mailed = spmd__coll_small(ctx, args);
+    if (!coll->mailed)
+        return SPMD_OK;
+    char *box = spmd__mailbox(ctx, coll->all.mask);
+    if (!box)
+        return SPMD_ENOMEM;
+    for (int k = 0; k < args->nin; k++)
+        spmd__copy(box + spmd__coll_offset(args, k), args->in[k].data, bytes_of(&args->in[k]));
+    *post = box;
+    return SPMD_OK;
+}
+
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
                             spmd_coll *coll)
 {
     spmd__group(ctx, &args->attr->axes, &coll->all);
+    coll->mailed = false;
     coll->n = coll->all.n;
     coll->me = coll->all.me;
+    if (!post)
+        SPMD_TRY(post_inputs(ctx, args, coll, &post));
     coll->posts[0] = post;
     memcpy(coll->device, coll->all.device, (size_t)coll->n * sizeof *coll->device);
     if (coll->n == 1)
         return SPMD_OK;
     int64_t bytes = 0;
     for (int k = 0; k < args->nin; k++)
-        bytes += spmd_view_count(&args->in[k]) * (int64_t)spmd_dtype_size(args->in[k].dtype);
+        bytes += (int64_t)bytes_of(&args->in[k]);
     spmd__count_collective(ctx, coll->all.mask, bytes);
     spmd_signature signature = {op, args->in[0].dtype, spmd_view_count(&args->in[0]), args->hash};
     SPMD_TRY(spmd__meet(ctx, &coll->all, &signature, post, coll->posts));
@@ -25,7 +64,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
 
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll)
 {
-    if (coll->all.n > 1)
+    if (coll->all.n > 1 && !coll->mailed)
         SPMD_TRY(spmd__meet(ctx, &coll->all, NULL, NULL, NULL));
     return SPMD_OK;
 }

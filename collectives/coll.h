@@ -13,15 +13,21 @@
  * then work together. Places in the team are those of the group's list, or row-major over the axes. */
 typedef struct spmd_coll {
     spmd_group all;               /* who meets */
+    bool mailed;                  /* the posts are copies in mailboxes: nobody needs to wait for the readers */
     int n, me;                    /* the team, and this shard's place in it */
     int device[SPMD_MAX_DEVICES]; /* by place */
     const void *posts[SPMD_MAX_DEVICES];
 } spmd_coll;
 
-/* open: meet, and see what the team posted. A single shard neither meets nor counts. */
+/* open: meet, and see what the team posted. A single shard neither meets nor counts.
+ *   post   NULL: the inputs, at spmd__coll_offset; they are the first input itself, or copies of all if `mailed` */
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
                             spmd_coll *coll);
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
+/* May the call be `mailed`? The same on every shard that makes the same call. */
+bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args);
+/* Where input k begins in what is posted: inputs begin at cache lines. */
+size_t spmd__coll_offset(const spmd_kernel_args *args, int k);
 /* The team's posts by device number: the order of sums, whatever the order of places. */
 void spmd__coll_sort(const spmd_coll *coll, const void **sorted);
 
@@ -77,6 +83,11 @@ typedef struct spmd_fold {
     float divisor; /* of a mean */
 } spmd_fold;
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count);
+
+/* --- mailboxes --- */
+enum { SPMD_MAILBOX_BYTES = 2048 };
+void *spmd__mailbox(spmd_ctx *ctx, unsigned mask);          /* the free one, for an input; NULL: out of memory */
+bool spmd__use_mailbox(const spmd_ctx *ctx, int64_t bytes); /* for a message of so many bytes? */
 
 /* --- moving --- */
 /* Where the elements of a piece lie in a block that n pieces make up: piece `k`, in runs of `run` elements, the runs of

@@ -31,7 +31,7 @@ static spmd_status permute_grad(spmd_ctx *ctx, const spmd_call *call, const spmd
 static spmd_status permute_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
-    SPMD_TRY(spmd__coll_open(ctx, "ppermute", args, args->in[0].data, &coll));
+    SPMD_TRY(spmd__coll_open(ctx, "ppermute", args, NULL, &coll));
     size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
     int source = args->attr->table[coll.me];
     if (bytes && source < 0)

@@ -1,6 +1,7 @@
-/* All-reduce on the host: every shard folds its share of the elements over all shards' inputs, in rank order, and
- * writes the result to all shards' outputs. Two meetings, every byte read and written once; an element is read and
- * written by one thread only, so outputs may be inputs, and its bits depend on neither the shares nor the list. */
+/* All-reduce on the host. Large: every shard folds its share of the elements over all shards' inputs, in rank order,
+ * and writes the result to all shards' outputs. Two meetings, every byte read and written once; an element is read and
+ * written by one thread only, so outputs may be inputs. Small: through mailboxes. An element's bits depend on neither
+ * the way, the shares nor the list. */
 #include "collectives/coll.h"
 
 enum { LINE = 64 }; /* bytes: no two shards write into one cache line */
@@ -18,12 +19,18 @@ static int64_t lines(const spmd_kernel_args *args, int segment)
     return (spmd_view_count(&args->in[segment]) + per - 1) / per;
 }
 
+static spmd_fold fold_of(const spmd_kernel_args *args, int segment, int n)
+{
+    double divisor = args->attr->f[0] > 0 ? args->attr->f[0] : n;
+    return (spmd_fold){(spmd_reduction)args->attr->i[0], args->in[segment].dtype, args->out[segment].dtype,
+                       (float)divisor};
+}
+
 /* Elements [from, to) of a segment; posts[k] is the k-th shard's table of inputs, then outputs. */
 static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from, int64_t to, int n,
                          const void *const *posts)
 {
-    spmd_fold fold = {(spmd_reduction)args->attr->i[0], args->in[segment].dtype, args->out[segment].dtype,
-                      args->attr->f[0] > 0 ? (float)args->attr->f[0] : (float)n};
+    spmd_fold fold = fold_of(args, segment, n);
     const void *src[SPMD_MAX_DEVICES];
     void *dst[SPMD_MAX_DEVICES];
     for (int k = 0; k < n; k++) {
@@ -54,8 +61,27 @@ static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll)
     }
 }
 
+/* In mailboxes: every shard folds all elements into its own outputs. */
+static spmd_status reduce_small(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
+{
+    spmd_coll coll;
+    const void *sorted[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
+    SPMD_TRY(spmd__coll_open(ctx, op, args, NULL, &coll));
+    spmd__coll_sort(&coll, sorted);
+    for (int segment = 0; segment < args->nin; segment++) {
+        spmd_fold fold = fold_of(args, segment, coll.n);
+        size_t offset = spmd__coll_offset(args, segment);
+        for (int k = 0; k < coll.n; k++)
+            src[k] = (const char *)sorted[k] + offset;
+        spmd__fold(&fold, src, coll.n, &args->out[segment].data, 1, spmd_view_count(&args->in[segment]));
+    }
+    return spmd__coll_close(ctx, &coll);
+}
+
 spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
 {
+    if (spmd__coll_small(ctx, args))
+        return reduce_small(ctx, op, args);
     spmd_coll coll;
     int n = args->nin;
     void **table = spmd__scratch(ctx, 2 * (size_t)n * sizeof *table);

@@ -7,7 +7,7 @@
  *
  * Waiting: spin (only while every device has a core), then yield, then sleep. Sleepers count themselves in `waiters`
  * before they look at the flag a last time; publishers store the flag before they look at `waiters`; both sides are
- * sequentially consistent, so one of them sees the other.
+ * in the order of sequential consistency, so one of them sees the other.
  *
  * Nobody can go on: a shard about to sleep enters the table `blocked`. When all devices are in it and no meeting of any
  * of them is complete, the launch is stuck, exactly and at once: EMISMATCH with every shard's call. `departures` tells
@@ -281,6 +281,20 @@ static spmd_status compare(const spmd_group *group, const slot *mine, const slot
                      detail);
 }
 
+/* The flag, then the look at the sleepers. A fence costs half of what a sequentially consistent store does while the line
+ * is in the peers' caches; ThreadSanitizer knows no fences. */
+static bool raise_flag(slot *mine, uint32_t sequence, struct spmd_meetings *m)
+{
+#if defined(__SANITIZE_THREAD__)
+    atomic_store(&mine->sequence, sequence);
+    return atomic_load(&m->waiters) != 0;
+#else
+    atomic_store_explicit(&mine->sequence, sequence, memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(&m->waiters, memory_order_relaxed) != 0;
+#endif
+}
+
 static slot *publish(spmd_ctx *ctx, unsigned mask, const spmd_signature *signature, const void *post,
                      uint32_t *sequence)
 {
@@ -292,8 +306,7 @@ static slot *publish(spmd_ctx *ctx, unsigned mask, const spmd_signature *signatu
     mine->signature = signature ? *signature : last->signature; /* the second meeting of the same call */
     mine->site = signature ? spmd__site(ctx) : last->site;
     mine->post = post;
-    atomic_store(&mine->sequence, q);
-    if (atomic_load(&mesh->meetings->waiters))
+    if (raise_flag(mine, q, mesh->meetings))
         spmd__meetings_wake(mesh);
     return mine;
 }

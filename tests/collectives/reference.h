@@ -12,7 +12,7 @@ typedef enum kind { PSUM, PMEAN, PMAX, PMIN, GATHER, SCATTER, EXCHANGE, PERMUTE,
 typedef struct coll_case {
     kind kind;
     int dim, concat;
-    bool tiled, empty; /* empty: blocks without elements */
+    bool tiled, empty, large; /* empty: blocks without elements; large: too many for a mailbox (host/select.c) */
     spmd_to to;
     const char *mesh, *axes, *groups;
 } coll_case;
@@ -116,6 +116,8 @@ static inline int case_shapes(const coll_case *c, int n, int64_t in[3], int64_t 
     in[0] = 2, in[1] = 3, in[2] = 2;
     if (cuts)
         in[c->dim] = c->tiled ? 2 * n : n;
+    if (c->large)
+        in[c->dim == 2 ? 1 : 2] *= 60;
     if (c->empty)
         in[cuts && !c->tiled && c->dim == 0] = 0;
     memcpy(out, in, 3 * sizeof *in);
@@ -220,9 +222,10 @@ static inline void check_case(const coll_case *c)
         spmd_value want = reference(c, &m, &in[dtype], block, rank, output);
         int64_t wrong = spmd_value_count_wrong(&out[dtype], &want);
         ck_assert_msg(wrong == 0,
-                      "kind %d dim %d concat %d tiled %d empty %d on %s over %s in %s, %s: %lld of %lld wrong", c->kind,
-                      c->dim, c->concat, c->tiled, c->empty, c->mesh, c->axes, c->groups ? c->groups : "one",
-                      spmd_dtype_name((spmd_dtype)dtype), (long long)wrong, (long long)spmd_value_count(&want));
+                      "kind %d dim %d concat %d tiled %d empty %d large %d on %s over %s in %s, %s: %lld of %lld wrong",
+                      c->kind, c->dim, c->concat, c->tiled, c->empty, c->large, c->mesh, c->axes,
+                      c->groups ? c->groups : "one", spmd_dtype_name((spmd_dtype)dtype), (long long)wrong,
+                      (long long)spmd_value_count(&want));
         spmd_value_free(&want);
     }
     spmd_values_free(in, SPMD_DTYPE_COUNT);
