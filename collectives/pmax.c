@@ -2,9 +2,9 @@
 #include "collectives/coll.h"
 
 static const spmd_op pmax = {
-    .name = "pmax", .shape = spmd__reduction_shape, .host = spmd__reduction_host, .in_place = true, .collective = true};
+    .name = "pmax", .shape = spmd__reduction_shape, .host = spmd__reduction_host, .in_place = true, .list = true, .collective = true};
 static const spmd_op pmin = {
-    .name = "pmin", .shape = spmd__reduction_shape, .host = spmd__reduction_host, .in_place = true, .collective = true};
+    .name = "pmin", .shape = spmd__reduction_shape, .host = spmd__reduction_host, .in_place = true, .list = true, .collective = true};
 
 spmd_status(spmd_pmax)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out)
 {

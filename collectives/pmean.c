@@ -8,6 +8,7 @@ static const spmd_op pmean = {
     .grad = spmd__reduction_grad,
     .host = spmd__reduction_host,
     .in_place = true,
+    .list = true,
     .collective = true,
 };
 

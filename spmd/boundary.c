@@ -2,7 +2,7 @@
  *
  * No output is touched before every shard has succeeded: the shards meet after their functions have returned (which
  * also finds a shard that left early), and only then copy. */
-#include "spmd/ctx.h"
+#include "spmd/boundary.h"
 #include "spmd/half.h"
 #include "spmd/host/meet.h"
 #include <string.h>
@@ -68,7 +68,7 @@ spmd_status spmd__job_check(const spmd_job *job)
     return SPMD_OK;
 }
 
-static spmd_tensor *make_inputs(spmd_ctx *ctx)
+spmd_tensor *spmd__make_inputs(spmd_ctx *ctx)
 {
     const spmd_job *job = &ctx->mesh->job;
     spmd_tensor *in = spmd__scratch(ctx, (size_t)(job->nin + job->nout) * sizeof *in);
@@ -77,7 +77,8 @@ static spmd_tensor *make_inputs(spmd_ctx *ctx)
     memset(in, 0, (size_t)(job->nin + job->nout) * sizeof *in);
     for (int k = 0; k < job->nin; k++) {
         const spmd_array *array = job->in[k];
-        in[k] = (spmd_tensor){.dtype = array->dtype, .rank = array->rank, .memory = array->block[ctx->id]};
+        in[k] = (spmd_tensor){
+            .dtype = array->dtype, .rank = array->rank, .memory = ctx->program ? NULL : array->block[ctx->id]};
         memcpy(in[k].shape, array->block_shape, sizeof in[k].shape);
         in[k].vary = (uint8_t)spmd__layout_mask(&array->layout);
         in[k].id = ++ctx->next_id;
@@ -89,7 +90,7 @@ static spmd_tensor *make_inputs(spmd_ctx *ctx)
     return in;
 }
 
-static spmd_status check_output(spmd_ctx *ctx, int k, const spmd_tensor *t)
+spmd_status spmd__check_output(spmd_ctx *ctx, int k, const spmd_tensor *t)
 {
     const spmd_mesh *mesh = ctx->mesh;
     char type[256], spec[256], axes[128], named_text[128];
@@ -161,7 +162,7 @@ static spmd_status compare_replicas(spmd_ctx *ctx, int k, const spmd_tensor *min
 }
 
 /* A created output: device 0 writes its type, every device its own block. */
-static spmd_status fill_shell(spmd_ctx *ctx, int k, const spmd_tensor *t)
+spmd_status spmd__fill_shell(spmd_ctx *ctx, int k, const spmd_tensor *t)
 {
     spmd_array *array = ctx->mesh->job.out[k];
     size_t bytes = (size_t)spmd_count(t) * spmd_dtype_size(t->dtype);
@@ -198,8 +199,8 @@ static spmd_status prepare(spmd_ctx *ctx, spmd_tensor *out, bool compare, const 
     for (int k = 0; k < job->nout; k++) {
         if (compare)
             SPMD_TRY(compare_replicas(ctx, k, &out[k], results));
-        if (job->out[k]->rank < 0)
-            SPMD_TRY(fill_shell(ctx, k, &out[k]));
+        if (!job->out[k]->block[ctx->id])
+            SPMD_TRY(spmd__fill_shell(ctx, k, &out[k]));
     }
     return SPMD_OK;
 }
@@ -216,7 +217,7 @@ static uint64_t types_hash(const spmd_tensor *out, int n)
 }
 
 /* Every shard has succeeded, or none has. */
-static spmd_status agree(spmd_ctx *ctx, spmd_tensor *out)
+spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out)
 {
     spmd_mesh *mesh = ctx->mesh;
     const spmd_job *job = &mesh->job;
@@ -253,7 +254,7 @@ static spmd_status agree(spmd_ctx *ctx, spmd_tensor *out)
     return spmd__meet(ctx, &group, &signature, NULL, NULL);
 }
 
-static void begin(spmd_ctx *ctx)
+void spmd__begin_shard(spmd_ctx *ctx)
 {
     spmd__arena_reset(ctx->arena);
     ctx->launch = ctx->mesh->launches;
@@ -266,6 +267,7 @@ static void begin(spmd_ctx *ctx)
     ctx->loss_axes = 0;
     ctx->site = NULL;
     ctx->transposing = false;
+    ctx->program = NULL;
     atomic_store(&ctx->device->recorder.calls, 0);
     ctx->device->stats = (spmd_stats){0};
     if (ctx->mesh->backend->begin)
@@ -273,7 +275,7 @@ static void begin(spmd_ctx *ctx)
 }
 
 /* The user's function and its stream, both done. */
-static spmd_status call(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
+spmd_status spmd__call_shard(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
 {
     const spmd_job *job = &ctx->mesh->job;
     spmd_status status = job->fn(ctx, in, out, job->user);
@@ -287,29 +289,40 @@ static spmd_status call(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
     return status;
 }
 
-spmd_status spmd__run_shard(spmd_ctx *ctx)
+spmd_status spmd__finish(spmd_ctx *ctx, spmd_status agreed, const spmd_tensor *out)
 {
-    spmd_mesh *mesh = ctx->mesh;
-    const spmd_job *job = &mesh->job;
-    begin(ctx);
-    spmd_tensor *in = make_inputs(ctx);
+    const spmd_job *job = &ctx->mesh->job;
+    if (!spmd__commit(ctx->mesh,
+                      agreed == SPMD_OK)) /* a shard that timed out just when the last one came does commit */
+        return agreed == SPMD_OK ? SPMD_FAIL(SPMD_EABORTED, "another shard failed first") : agreed;
+    for (int k = 0; k < job->nout; k++)
+        if (ctx->id == 0 && job->out[k]->rank < 0) /* read by the caller only, after all threads are back */
+            job->out[k]->rank = out[k].rank;
+    return SPMD_OK;
+}
+
+static spmd_status run_eagerly(spmd_ctx *ctx)
+{
+    const spmd_job *job = &ctx->mesh->job;
+    spmd_tensor *in = spmd__make_inputs(ctx);
     if (!in)
         return SPMD_ENOMEM;
     spmd_tensor *out = in + job->nin;
-    SPMD_TRY(call(ctx, in, out));
+    SPMD_TRY(spmd__call_shard(ctx, in, out));
     for (int k = 0; k < job->nout; k++) {
-        SPMD_TRY(check_output(ctx, k, &out[k]));
+        SPMD_TRY(spmd__check_output(ctx, k, &out[k]));
         SPMD_TRY(stage(ctx, &out[k], job->out[k]->block[ctx->id]));
     }
-    spmd_status status = agree(ctx, out);
-    if (!spmd__commit(mesh, status == SPMD_OK)) /* a shard that timed out just when the last one came does commit */
-        return status == SPMD_OK ? SPMD_FAIL(SPMD_EABORTED, "another shard failed first") : status;
-    for (int k = 0; k < job->nout; k++) {
-        void *block = job->out[k]->block[ctx->id];
-        if (block != out[k].memory)
-            memcpy(block, out[k].memory, (size_t)spmd_count(&out[k]) * spmd_dtype_size(out[k].dtype));
-        if (ctx->id == 0 && job->out[k]->rank < 0) /* read by the caller only, after all threads are back */
-            job->out[k]->rank = out[k].rank;
-    }
+    SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
+    for (int k = 0; k < job->nout; k++)
+        if (job->out[k]->block[ctx->id] != out[k].memory)
+            memcpy(job->out[k]->block[ctx->id], out[k].memory,
+                   (size_t)spmd_count(&out[k]) * spmd_dtype_size(out[k].dtype));
     return SPMD_OK;
+}
+
+spmd_status spmd__run_shard(spmd_ctx *ctx)
+{
+    spmd__begin_shard(ctx);
+    return ctx->mesh->jit_entry ? spmd__run_program(ctx) : run_eagerly(ctx);
 }

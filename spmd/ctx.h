@@ -50,6 +50,7 @@ struct spmd_ctx {
     int ntape, tape_capacity, depth; /* depth: value_and_grad calls whose loss function runs */
     unsigned loss_axes;              /* A of semantics: axes on which the loss being differentiated varies */
     bool transposing;                /* collectives issued now are implied by transposition */
+    struct spmd_program *program;    /* being recorded; NULL: ops run */
 };
 
 typedef struct spmd_slot {
@@ -106,7 +107,8 @@ struct spmd_mesh {
     void *job_lists;
     size_t job_lists_size;
     uint32_t launches;
-    bool failed_before; /* the meetings must be reset */
+    struct spmd_jit_entry *jit_entry; /* the job's programs; NULL: eager */
+    bool failed_before;               /* the meetings must be reset */
     _Atomic int64_t warnings;
 
     /* How the launch ends: with the first failure, or committed once every shard has succeeded; never both. */

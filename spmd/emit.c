@@ -1,5 +1,5 @@
 /* The one function through which every op goes: check, state, shape, hash, memory, tape, kernel. */
-#include "spmd/ctx.h"
+#include "spmd/program.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -31,8 +31,7 @@ static uint64_t mix_text(uint64_t hash, const char *text)
     return hash;
 }
 
-/* Name, attributes and shapes, no addresses. */
-static uint64_t call_hash(const spmd_call *call)
+uint64_t spmd__call_hash(const spmd_call *call)
 {
     const spmd_custom_op *custom = call->attr.definition;
     const char *name = custom ? custom->name : call->op->name;
@@ -162,6 +161,10 @@ static spmd_status run_now(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 
 static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 {
+    if (ctx->program)
+        return spmd__program_append(ctx->program, call);
+    if (call->op->view)
+        return SPMD_OK;
     return ctx->mesh->backend->sync ? enqueue(ctx, call, hash) : run_now(ctx, call, hash);
 }
 
@@ -171,8 +174,9 @@ static bool take_over(spmd_ctx *ctx, const spmd_call *call, int k)
     const spmd_tensor *in = &call->in[k];
     spmd_tensor *out = &call->out[k];
     size_t size = spmd_dtype_size(in->dtype);
-    if (!call->op->in_place || k >= call->nin || !in->donated || ctx->depth || spmd_dtype_size(out->dtype) != size ||
-        spmd_count(out) != spmd_count(in) || !spmd__arena_holds(ctx->arena, in->memory))
+    if (!call->op->in_place || k >= call->nin || !in->donated || ctx->depth || ctx->program ||
+        spmd_dtype_size(out->dtype) != size || spmd_count(out) != spmd_count(in) ||
+        !spmd__arena_holds(ctx->arena, in->memory))
         return false;
     for (int j = 0; j < call->nin; j++)
         if (j != k && call->in[j].slot == in->slot) /* the same memory twice in one call */
@@ -196,10 +200,14 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
         }
         if (take_over(ctx, call, k))
             continue;
+        out->slot = spmd__new_slot(ctx);
+        if (!out->slot)
+            return SPMD_ENOMEM;
+        if (ctx->program) /* recording: the planner gives it a place */
+            continue;
         size_t bytes = (size_t)spmd_count(out) * spmd_dtype_size(out->dtype);
         out->memory = spmd__scratch(ctx, bytes);
-        out->slot = spmd__new_slot(ctx);
-        if (!out->memory || !out->slot)
+        if (!out->memory)
             return SPMD_ENOMEM;
         if (out->dtype == SPMD_BOOL && ctx->mesh->backend->hostile)
             memset(out->memory, 0, bytes); /* 0xFF is no bool */
@@ -219,12 +227,11 @@ static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
     for (int k = 0; k < call->nout; k++)
         call->out[k] = (spmd_tensor){.vary = vary, .partial = partial};
     SPMD_TRY(call->op->shape(ctx, call));
-    uint64_t hash = call_hash(call);
+    uint64_t hash = spmd__call_hash(call);
     ctx->stream_hash = mix(ctx->stream_hash, hash);
     SPMD_TRY(give_memory(ctx, call));
     spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? ctx->site : NULL);
-    if (!call->op->view)
-        SPMD_TRY(run(ctx, call, hash));
+    SPMD_TRY(run(ctx, call, hash));
     return ctx->depth ? push_tape(ctx, call) : SPMD_OK;
 }
 
@@ -244,6 +251,7 @@ spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, 
                       .in = tensors,
                       .out = tensors + nin,
                       .site = ctx->site,
+                      .implied = ctx->transposing,
                       .attr = attr ? *attr : none};
     if (nin)
         memcpy(call.in, in, (size_t)nin * sizeof *in);

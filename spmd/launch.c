@@ -1,5 +1,5 @@
 /* A launch: the caller wakes the device threads, waits with a bound, and collects the first failure. */
-#include "spmd/ctx.h"
+#include "spmd/program.h"
 #include "spmd/host/futex.h"
 #include "spmd/host/meet_private.h"
 #include "spmd/host/pin.h"
@@ -189,6 +189,9 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
 {
     SPMD_TRY(copy_job(mesh, job));
     spmd_status status = create_outputs(mesh);
+    mesh->jit_entry = job->jit ? spmd__jit_entry(job) : NULL;
+    if (job->jit && !mesh->jit_entry)
+        status = SPMD_ENOMEM;
     if (status == SPMD_OK) {
         if (mesh->failed_before)
             spmd__meetings_reset(mesh);

@@ -35,6 +35,7 @@ typedef struct spmd_call {
     int nin, nout;
     spmd_tensor *in, *out;
     const char *site; /* where the user called, for the transpose's messages */
+    bool implied;     /* added by a transposition */
 } spmd_call;
 
 /* What a kernel gets: local views, row-major and contiguous. Outputs never overlap inputs, but out[k] is in[k]'s memory
@@ -62,6 +63,7 @@ typedef struct spmd_op {
     bool joint;      /* the linear inputs must be partial over the same axes (add) */
     bool view;       /* out[0] is in[0]'s memory; no kernel */
     bool in_place;   /* out[k] may be in[k]'s memory, if the user donated it */
+    bool list;       /* out[k] depends on in[k] only: calls with equal attributes may be merged into one */
     bool collective; /* shape() sets the state itself; partial inputs are its business */
     bool stops_gradient;
 } spmd_op;
@@ -69,6 +71,9 @@ typedef struct spmd_op {
 /* spmd__emit - check, find the shapes, put on the tape, run. `out` may alias `in`. attr may be NULL (all zero). */
 spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
                        spmd_tensor *out, int nout);
+
+/* Of an op's name, its attributes and its inputs' types; no addresses. */
+uint64_t spmd__call_hash(const spmd_call *call);
 
 /* Helpers for shape functions, gradients and kernels. */
 void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like);       /* dtype, rank and shape */

@@ -62,9 +62,10 @@ static bool block_is_free(spmd_program *p, const spmd_job *job, int k, const spm
 
 static void place_outputs(spmd_program *p, const spmd_job *job)
 {
+    for (int k = 0; k < p->nout; k++)
+        root_of(p, p->out[k].id)->last = p->n; /* until the end, whatever happens to it */
     for (int k = 0; k < p->nout; k++) {
         spmd_planned *value = root_of(p, p->out[k].id);
-        value->last = p->n; /* until the end, whatever happens to it */
         bool direct = value->place == SPMD_PLACE_MEMORY && value->first >= 0 && block_is_free(p, job, k, value);
         if (!direct) {
             p->copies[p->ncopies++] = k;
@@ -123,6 +124,11 @@ static spmd_status place_memory(spmd_program *p)
                 put(&s, value);
         }
     }
+    for (int c = 0; c < p->ncopies; c++) { /* an input that is returned as another output may be overwritten first */
+        const spmd_planned *value = root_of(p, p->out[p->copies[c]].id);
+        p->stage[c] = s.top;
+        s.top += value->place == SPMD_PLACE_INPUT ? (value->bytes + 63) / 64 * 64 : 0;
+    }
     p->info.memory_bytes = (int64_t)s.top;
     p->memory = spmd__alloc(p->mesh, s.top);
     return p->memory ? SPMD_OK : SPMD_ENOMEM;
@@ -167,7 +173,7 @@ static void count_costs(spmd_program *p)
         p->info.flops += cost.flops;
         p->info.bytes += cost.bytes;
         unsigned mask = call->attr.axes.mask;
-        if (!call->op->collective || !call->op->moves || spmd__mask_size(p->mesh, mask) == 1)
+        if (!spmd__meets(call) || spmd__mask_size(p->mesh, mask) == 1)
             continue;
         int64_t bytes = 0;
         for (int k = 0; k < call->nin; k++)
@@ -183,7 +189,8 @@ spmd_status spmd__program_plan(spmd_program *p, const spmd_job *job)
 {
     p->plan = spmd__arena_get(&p->arena, (p->ids + 1) * sizeof *p->plan);
     p->copies = spmd__arena_get(&p->arena, (size_t)(p->nout + 1) * sizeof *p->copies);
-    if (!p->plan || !p->copies)
+    p->stage = spmd__arena_get(&p->arena, (size_t)(p->nout + 1) * sizeof *p->stage);
+    if (!p->plan || !p->copies || !p->stage)
         return SPMD_ENOMEM;
     memset(p->plan, 0, (p->ids + 1) * sizeof *p->plan);
     p->commit = p->n;

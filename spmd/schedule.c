@@ -1,9 +1,9 @@
 /* Scheduling a recorded program: dead calls are dropped, reductions that cannot depend on each other share a meeting.
  *
- * Height of a call = number of collectives after it on the longest path to an output. Two collectives of the same height
- * never depend on each other (a path between them would make the earlier one higher). Calls keep their recorded order;
- * a group stands where its last member becomes ready; only groups and their readers move. Rejected: sorting by level
- * from the front (splits buckets with two axes), everything as late as possible (keeps all activations alive). */
+ * Height of a call = number of collectives after it on the longest path to an output. Two collectives of the same
+ * height never depend on each other (a path between them would make the earlier one higher). Calls keep their recorded
+ * order; a group stands where its last member becomes ready; only groups and their readers move. Rejected: sorting by
+ * level from the front (splits buckets with two axes), everything as late as possible (keeps all activations alive). */
 #include "spmd/program.h"
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void mark_live(schedule *s)
             if (from < 0)
                 continue;
             s->live[from] = true;
-            int height = s->height[i] + call->op->collective;
+            int height = s->height[i] + spmd__meets(call);
             s->height[from] = height > s->height[from] ? height : s->height[from];
         }
     }
@@ -138,7 +138,8 @@ spmd_status spmd__program_schedule(spmd_program *p)
     mark_live(&s);
     find_groups(&s);
     SPMD_TRY(place_all(&s));
-    p->info.recorded = p->n;
+    p->recorded = p->calls;
+    p->info.recorded = p->nrecorded = p->n;
     p->calls = s.order;
     p->n = p->info.ops = s.n;
     return SPMD_OK;

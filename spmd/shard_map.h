@@ -28,6 +28,8 @@ typedef struct spmd_stats {
     bool streams_differ; /* shards issued different ops */
 } spmd_stats;
 
+typedef struct spmd_jit spmd_jit; /* spmd/jit.h */
+
 typedef struct spmd_job {
     spmd_mesh *mesh;
     spmd_shard_fn *fn;
@@ -38,6 +40,8 @@ typedef struct spmd_job {
     spmd_array **out;           /* NULL entries are created; others must fit and are overwritten; may be inputs too */
     const spmd_spec *out_specs; /* an axis that a spec does not name is a claim that all shards along it are equal */
     bool verify_replication;    /* also compare the bytes of outputs claimed as replicated */
+    spmd_jit *jit;              /* record once, then replay (spmd/jit.h); NULL: eager */
+    bool verify_recording;      /* with jit: record again and name what changed */
     spmd_stats *stats;          /* optional */
 } spmd_job;
 

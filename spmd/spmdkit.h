@@ -14,5 +14,6 @@
 #include "kernels/kernels.h"
 #include "spmd/custom.h"
 #include "spmd/grad.h"
+#include "spmd/jit.h"
 
 #endif

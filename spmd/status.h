@@ -23,6 +23,7 @@ extern "C" {
     X(EREPLICATION, "a value claimed as replicated may differ between shards") \
     X(EGRAD, "no gradient")                                                    \
     X(ESTALE, "a tensor of another launch")                                    \
+    X(ERECORDING, "no values while recording")                                 \
     X(EMISMATCH, "shards made different calls")                                \
     X(EABORTED, "another shard failed first")                                  \
     X(ETIMEOUT, "a shard did not answer in time")                              \

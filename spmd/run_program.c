@@ -1,0 +1,133 @@
+/* A launch with a jit: record, schedule and plan if this device has no program yet, then replay. */
+#include "spmd/boundary.h"
+#include "spmd/host/meet.h"
+#include "spmd/program.h"
+#include <string.h>
+#include <time.h>
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* All shards, checked by `hash`. */
+static spmd_status meet_all(spmd_ctx *ctx, const char *op, uint64_t hash)
+{
+    spmd_axes all = {.n = (uint8_t)ctx->mesh->naxes, .mask = (uint8_t)((1u << ctx->mesh->naxes) - 1)};
+    for (uint8_t a = 0; a < all.n; a++)
+        all.id[a] = a;
+    spmd_group group;
+    spmd__group(ctx, &all, &group);
+    spmd_signature signature = {.op = op, .hash = hash};
+    return spmd__meet(ctx, &group, &signature, NULL, NULL);
+}
+
+/* Runs the user's function without running its ops. */
+static spmd_status record(spmd_ctx *ctx, spmd_program *p)
+{
+    const spmd_job *job = &ctx->mesh->job;
+    ctx->program = p;
+    spmd_tensor *in = spmd__make_inputs(ctx);
+    spmd_status status = in ? spmd__call_shard(ctx, in, in + job->nin) : SPMD_ENOMEM;
+    for (int k = 0; k < job->nout && status == SPMD_OK; k++)
+        status = spmd__check_output(ctx, k, &in[job->nin + k]);
+    ctx->program = NULL;
+    SPMD_TRY(status);
+    size_t n = (size_t)(job->nin + job->nout);
+    p->in = spmd__arena_get(&p->arena, n * sizeof *p->in + 1);
+    if (!p->in)
+        return SPMD_ENOMEM;
+    if (n)
+        memcpy(p->in, in, n * sizeof *p->in);
+    p->out = p->in + job->nin;
+    p->nin = job->nin;
+    p->nout = job->nout;
+    p->ids = ctx->next_id;
+    p->hash = ctx->stream_hash;
+    spmd_ctx_at(ctx, "the end of the shard function");
+    return meet_all(ctx, "record", p->hash); /* a mismatch is found here, not in the middle of a step */
+}
+
+static spmd_program *new_program(spmd_mesh *mesh)
+{
+    spmd_program *p = spmd__alloc(mesh, sizeof *p);
+    if (p)
+        *p = (spmd_program){.mesh = mesh, .arena.mesh = mesh};
+    return p;
+}
+
+static spmd_status make_program(spmd_ctx *ctx, spmd_program **out)
+{
+    int64_t start = now_us();
+    spmd_program *p = *out = new_program(ctx->mesh);
+    if (!p)
+        return SPMD_ENOMEM;
+    SPMD_TRY(record(ctx, p));
+    SPMD_TRY(spmd__program_schedule(p));
+    SPMD_TRY(spmd__program_plan(p, &ctx->mesh->job));
+    p->info.record_us = now_us() - start;
+    return SPMD_OK;
+}
+
+static spmd_status verify(spmd_ctx *ctx, const spmd_program *p)
+{
+    spmd_program *again = new_program(ctx->mesh);
+    if (!again)
+        return SPMD_ENOMEM;
+    spmd_status status = record(ctx, again);
+    if (status == SPMD_OK)
+        status = spmd__program_compare(p, again);
+    spmd__program_free(again);
+    return status;
+}
+
+static spmd_status prepare_outputs(spmd_ctx *ctx, const spmd_program *p)
+{
+    const spmd_job *job = &ctx->mesh->job;
+    for (int k = 0; k < job->nout; k++) {
+        const spmd_array *array = job->out[k];
+        const spmd_tensor *t = &p->out[k];
+        if (!array->block[ctx->id])
+            SPMD_TRY(spmd__fill_shell(ctx, k, t));
+        else
+            SPMD_CHECK(array->dtype == t->dtype && array->rank == t->rank &&
+                           !memcmp(array->block_shape, t->shape, (size_t)t->rank * sizeof *t->shape),
+                       SPMD_ESHAPE, "output %d is %s, but the given array has other blocks", k,
+                       spmd__shape_text(t, (char[96]){0}));
+    }
+    return SPMD_OK;
+}
+
+static spmd_status before_commit(spmd_ctx *ctx)
+{
+    SPMD_TRY(spmd__sync(ctx));
+    spmd_ctx_at(ctx, "the first update in place");
+    return meet_all(ctx, "commit", 0);
+}
+
+spmd_status spmd__run_program(spmd_ctx *ctx)
+{
+    const spmd_job *job = &ctx->mesh->job;
+    spmd_program **place = &ctx->mesh->jit_entry->program[ctx->id];
+    if (!*place)
+        SPMD_TRY(make_program(ctx, place));
+    else if (job->verify_recording)
+        SPMD_TRY(verify(ctx, *place));
+    spmd_program *p = *place;
+    SPMD_TRY(prepare_outputs(ctx, p));
+    spmd__program_bind(p, job, ctx->id);
+    SPMD_TRY(spmd__program_replay(p, ctx, before_commit));
+    ctx->stream_hash = p->hash;
+    spmd_tensor *out = spmd__scratch(ctx, (size_t)job->nout * sizeof *out + 1);
+    if (!out)
+        return SPMD_ENOMEM;
+    for (int k = 0; k < job->nout; k++) {
+        out[k] = p->out[k];
+        out[k].memory = spmd__program_address(p, out[k].id, job, ctx->id);
+    }
+    SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
+    spmd__program_copy_out(p, job, ctx->id);
+    return SPMD_OK;
+}
