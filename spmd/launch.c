@@ -192,6 +192,7 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
     mesh->jit_entry = job->jit ? spmd__jit_entry(job) : NULL;
     if (job->jit && !mesh->jit_entry)
         status = SPMD_ENOMEM;
+    bool recording = mesh->jit_entry && !mesh->jit_entry->program[0];
     if (status == SPMD_OK) {
         if (mesh->failed_before)
             spmd__meetings_reset(mesh);
@@ -218,7 +219,9 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
         collect_stats(mesh, job->stats);
     if (status != SPMD_OK)
         destroy_outputs(mesh, job);
-    else if (job->nout)
+    if (status != SPMD_OK && recording && !atomic_load(&mesh->lost))
+        spmd__jit_forget(job->jit, mesh->jit_entry);
+    if (status == SPMD_OK && job->nout)
         memcpy(job->out, mesh->job.out, (size_t)job->nout * sizeof *job->out);
     return status;
 }

@@ -6,8 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Inputs: n params, n grads, n mu, n nu, rate, count. Outputs: n params, n mu, n nu. */
-enum { PARAM, GRAD, MU, NU, LISTS };
+/* Inputs: n params, n mu, n nu, n grads, rate, count. Outputs: n params, n mu, n nu, each of which may stand in place.
+ */
+enum { PARAM, MU, NU, GRAD, LISTS };
 
 static spmd_status check_scalar(const char *name, const spmd_tensor *t)
 {
@@ -20,7 +21,7 @@ static spmd_status check_scalar(const char *name, const spmd_tensor *t)
 static spmd_status adamw_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
-    static const char *const names[LISTS] = {"params", "grads", "mu", "nu"};
+    static const char *const names[LISTS] = {"params", "mu", "nu", "grads"};
     int n = call->nout / 3;
     const spmd_tensor *rate = &call->in[LISTS * n], *count = rate + 1;
     SPMD_TRY(check_scalar("rate", rate));
@@ -53,19 +54,56 @@ typedef struct factors {
     float b1, b2, rest1, rest2, unbias1, unbias2, epsilon, decay, rate;
 } factors;
 
+static inline void adamw_element(const factors *f, float g, float *p, float *mu, float *nu)
+{
+    float m = f->b1 * *mu + f->rest1 * g;
+    float v = f->b2 * *nu + f->rest2 * (g * g);
+    float step = m * f->unbias1 / (sqrtf(v * f->unbias2) + f->epsilon);
+    *p -= f->rate * (step + f->decay * *p);
+    *mu = m;
+    *nu = v;
+}
+
+SPMD_CLONES static void adamw_in_place(const factors *given, const float *restrict g, float *restrict p,
+                                       float *restrict mu, float *restrict nu, int64_t n)
+{
+    const factors f = *given;
+    for (int64_t i = 0; i < n; i++)
+        adamw_element(&f, g[i], &p[i], &mu[i], &nu[i]);
+}
+
 SPMD_CLONES static void adamw_loop(const factors *given, const float *restrict p, const float *restrict g,
                                    const float *restrict mu, const float *restrict nu, float *restrict new_p,
                                    float *restrict new_mu, float *restrict new_nu, int64_t n)
 {
     const factors f = *given;
     for (int64_t i = 0; i < n; i++) {
-        float m = f.b1 * mu[i] + f.rest1 * g[i];
-        float v = f.b2 * nu[i] + f.rest2 * (g[i] * g[i]);
-        float step = m * f.unbias1 / (sqrtf(v * f.unbias2) + f.epsilon);
-        new_p[i] = p[i] - f.rate * (step + f.decay * p[i]);
+        float param = p[i], m = mu[i], v = nu[i];
+        adamw_element(&f, g[i], &param, &m, &v);
+        new_p[i] = param;
         new_mu[i] = m;
         new_nu[i] = v;
     }
+}
+
+static void adamw_tensor(const factors *f, const spmd_kernel_args *args, int n, int i)
+{
+    const spmd_view *in = args->in, *out = args->out;
+    int64_t count = spmd_view_count(&in[i]);
+    bool places[3], in_place = true, apart = true;
+    for (int k = 0; k < 3; k++) {
+        places[k] = in[k * n + i].data == out[k * n + i].data;
+        in_place &= places[k];
+        apart &= !places[k];
+    }
+    for (int k = 0; !in_place && !apart && k < 3; k++) /* a mix: bring the others to their places first */
+        if (!places[k])
+            memcpy(out[k * n + i].data, in[k * n + i].data, (size_t)count * sizeof(float));
+    if (apart)
+        adamw_loop(f, in[i].data, in[GRAD * n + i].data, in[MU * n + i].data, in[NU * n + i].data, out[i].data,
+                   out[n + i].data, out[2 * n + i].data, count);
+    else
+        adamw_in_place(f, in[GRAD * n + i].data, out[i].data, out[n + i].data, out[2 * n + i].data, count);
 }
 
 static spmd_status adamw_host(spmd_ctx *ctx, const spmd_kernel_args *args)
@@ -87,9 +125,7 @@ static spmd_status adamw_host(spmd_ctx *ctx, const spmd_kernel_args *args)
         .rate = *(const float *)args->in[LISTS * n].data,
     };
     for (int i = 0; i < n; i++)
-        adamw_loop(&f, args->in[PARAM * n + i].data, args->in[GRAD * n + i].data, args->in[MU * n + i].data,
-                   args->in[NU * n + i].data, args->out[i].data, args->out[n + i].data, args->out[2 * n + i].data,
-                   spmd_view_count(&args->in[i]));
+        adamw_tensor(&f, args, n, i);
     return SPMD_OK;
 }
 
@@ -107,6 +143,7 @@ static const spmd_op adamw_op = {
     .shape = adamw_shape,
     .host = adamw_host,
     .cost = adamw_cost,
+    .in_place = true,
 };
 
 spmd_status spmd_adamw(spmd_ctx *ctx, const spmd_adamw_opts *opts, int n, const spmd_tensor *params,
@@ -117,7 +154,7 @@ spmd_status spmd_adamw(spmd_ctx *ctx, const spmd_adamw_opts *opts, int n, const 
     SPMD_CHECK(opts->b1 >= 0 && opts->b1 < 1 && opts->b2 >= 0 && opts->b2 < 1, SPMD_EINVAL,
                "adamw: b1 is %g, b2 is %g: expected values in [0, 1), as 0.9 and 0.999", opts->b1, opts->b2);
     const spmd_attr attr = {.f = {opts->b1, opts->b2, opts->epsilon, opts->weight_decay}};
-    const spmd_tensor *lists[LISTS] = {params, grads, mu, nu};
+    const spmd_tensor *lists[LISTS] = {params, mu, nu, grads};
     spmd_tensor *const outs[3] = {new_params, new_mu, new_nu};
     size_t list = (size_t)n * sizeof(spmd_tensor);
     spmd_tensor *in = spmd__scratch(ctx, (LISTS + 3) * list + 2 * sizeof *in), *out = in + LISTS * n + 2;
