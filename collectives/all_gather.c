@@ -49,8 +49,8 @@ static spmd_status gather_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     int64_t run = spmd__coll_run(in->shape, (int)args->attr->i[SPMD_COLL_DIM], in->rank);
     for (int i = 0; i < coll.n; i++) { /* everybody starts with another block */
         int k = (coll.me + i) % coll.n;
-        spmd__copy_piece(args->out[0].data, (spmd_pieces){run, coll.n, k}, coll.posts[k], (spmd_pieces){run, 1, 0},
-                         spmd_view_count(in), spmd_dtype_size(in->dtype));
+        spmd__copy_piece(coll.copy, args->out[0].data, (spmd_pieces){run, coll.n, k}, coll.posts[k],
+                         (spmd_pieces){run, 1, 0}, spmd_view_count(in), spmd_dtype_size(in->dtype));
     }
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;

@@ -38,6 +38,17 @@ static spmd_status post_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spmd
     return SPMD_OK;
 }
 
+/* Only out of place: what is overwritten in place has just been read and is in the caches. */
+static bool worth_streaming(const spmd_kernel_args *args, int shards)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < args->nin; k++)
+        bytes += (int64_t)bytes_of(&args->in[k]);
+    for (int k = 0; k < args->nout; k++)
+        bytes += (int64_t)bytes_of(&args->out[k]);
+    return args->in[0].data != args->out[0].data && spmd__use_stream(shards * bytes);
+}
+
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
                             spmd_coll *coll)
 {
@@ -45,6 +56,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     coll->mailed = false;
     coll->n = coll->all.n;
     coll->me = coll->all.me;
+    coll->copy = worth_streaming(args, coll->n) ? spmd__stream : spmd__copy;
     if (!post)
         SPMD_TRY(post_inputs(ctx, args, coll, &post));
     coll->posts[0] = post;

@@ -9,6 +9,10 @@
 #include "collectives/collectives.h"
 #include "spmd/host/meet.h"
 
+typedef void spmd_copy(void *dst, const void *src, size_t bytes);
+spmd_copy spmd__copy;   /* memcpy; of no bytes, even at NULL, nothing */
+spmd_copy spmd__stream; /* the same past the caches */
+
 /* One transfer. All shards along the axes meet; those of this shard's group (all of them, if the call names no groups)
  * then work together. Places in the team are those of the group's list, or row-major over the axes. */
 typedef struct spmd_coll {
@@ -17,6 +21,7 @@ typedef struct spmd_coll {
     int n, me;                    /* the team, and this shard's place in it */
     int device[SPMD_MAX_DEVICES]; /* by place */
     const void *posts[SPMD_MAX_DEVICES];
+    spmd_copy *copy; /* into the outputs: through or past the caches */
 } spmd_coll;
 
 /* open: meet, and see what the team posted. A single shard neither meets nor counts.
@@ -81,6 +86,7 @@ typedef struct spmd_fold {
     spmd_reduction kind;
     spmd_dtype in, out;
     float divisor; /* of a mean */
+    bool stream;   /* no dst is a src, and none will be read soon */
 } spmd_fold;
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count);
 
@@ -88,6 +94,7 @@ void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *c
 enum { SPMD_MAILBOX_BYTES = 2048 };
 void *spmd__mailbox(spmd_ctx *ctx, unsigned mask);          /* the free one, for an input; NULL: out of memory */
 bool spmd__use_mailbox(const spmd_ctx *ctx, int64_t bytes); /* for a message of so many bytes? */
+bool spmd__use_stream(int64_t bytes);                       /* for so many bytes of inputs and outputs on all shards? */
 
 /* --- moving --- */
 /* Where the elements of a piece lie in a block that n pieces make up: piece `k`, in runs of `run` elements, the runs of
@@ -97,9 +104,9 @@ typedef struct spmd_pieces {
     int64_t run;
     int n, k;
 } spmd_pieces;
-void spmd__copy(void *dst, const void *src, size_t bytes); /* memcpy; of no bytes, even at NULL, nothing */
 /* Copies a piece of `count` elements of `size` bytes. One run length must divide the other. */
-void spmd__copy_piece(void *dst, spmd_pieces to, const void *src, spmd_pieces from, int64_t count, size_t size);
+void spmd__copy_piece(spmd_copy *copy, void *dst, spmd_pieces to, const void *src, spmd_pieces from, int64_t count,
+                      size_t size);
 
 /* --- those that are each other's transposes; attr as above --- */
 spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);

@@ -34,10 +34,10 @@ static spmd_status permute_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     SPMD_TRY(spmd__coll_open(ctx, "ppermute", args, NULL, &coll));
     size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
     int source = args->attr->table[coll.me];
-    if (bytes && source < 0)
-        memset(args->out[0].data, 0, bytes);
+    if (source >= 0)
+        coll.copy(args->out[0].data, coll.posts[source], bytes);
     else if (bytes)
-        memcpy(args->out[0].data, coll.posts[source], bytes);
+        memset(args->out[0].data, 0, bytes);
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }

@@ -33,7 +33,7 @@ static spmd_status scatter_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     const void *sorted[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
     SPMD_TRY(spmd__coll_open(ctx, "psum_scatter", args, NULL, &coll));
     spmd__coll_sort(&coll, sorted); /* slices go by place, sums by device */
-    spmd_fold fold = {SPMD_REDUCE_SUM, args->in[0].dtype, out->dtype, 1};
+    spmd_fold fold = {SPMD_REDUCE_SUM, args->in[0].dtype, out->dtype, 1, coll.copy == spmd__stream};
     int64_t run = spmd__coll_run(out->shape, (int)args->attr->i[SPMD_COLL_DIM], out->rank);
     int64_t count = spmd_view_count(out);
     for (int64_t done = 0; done < count; done += run) {

@@ -175,7 +175,7 @@ static spmd_status keep_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 static spmd_status return_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *in = &args->in[INTO], *out = &args->out[0];
-    spmd_fold fold = {SPMD_REDUCE_SUM, out->dtype, out->dtype, 1};
+    spmd_fold fold = {SPMD_REDUCE_SUM, out->dtype, out->dtype, 1, false};
     size_t row = row_bytes(out);
     spmd_coll coll;
     SPMD_TRY(open_tables(ctx, "ragged_return", args, in->data, &coll));

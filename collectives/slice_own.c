@@ -36,7 +36,7 @@ static spmd_status slice_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *in = &args->in[0], *out = &args->out[0];
     spmd_pieces place = own(ctx, args->attr, out);
-    spmd__copy_piece(out->data, (spmd_pieces){place.run, 1, 0}, in->data, place, spmd_view_count(out),
+    spmd__copy_piece(spmd__copy, out->data, (spmd_pieces){place.run, 1, 0}, in->data, place, spmd_view_count(out),
                      spmd_dtype_size(out->dtype));
     return SPMD_OK;
 }
@@ -48,7 +48,7 @@ static spmd_status pad_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     size_t size = spmd_dtype_size(out->dtype);
     if (spmd_view_count(out))
         memset(out->data, 0, (size_t)spmd_view_count(out) * size);
-    spmd__copy_piece(out->data, place, in->data, (spmd_pieces){place.run, 1, 0}, spmd_view_count(in), size);
+    spmd__copy_piece(spmd__copy, out->data, place, in->data, (spmd_pieces){place.run, 1, 0}, spmd_view_count(in), size);
     return SPMD_OK;
 }
 

@@ -19,18 +19,19 @@ static int64_t lines(const spmd_kernel_args *args, int segment)
     return (spmd_view_count(&args->in[segment]) + per - 1) / per;
 }
 
-static spmd_fold fold_of(const spmd_kernel_args *args, int segment, int n)
+static spmd_fold fold_of(const spmd_kernel_args *args, const spmd_coll *coll, int segment)
 {
-    double divisor = args->attr->f[0] > 0 ? args->attr->f[0] : n;
+    double divisor = args->attr->f[0] > 0 ? args->attr->f[0] : coll->n;
     return (spmd_fold){(spmd_reduction)args->attr->i[0], args->in[segment].dtype, args->out[segment].dtype,
-                       (float)divisor};
+                       (float)divisor, coll->copy == spmd__stream};
 }
 
 /* Elements [from, to) of a segment; posts[k] is the k-th shard's table of inputs, then outputs. */
-static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from, int64_t to, int n,
+static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from, int64_t to, const spmd_coll *coll,
                          const void *const *posts)
 {
-    spmd_fold fold = fold_of(args, segment, n);
+    spmd_fold fold = fold_of(args, coll, segment);
+    int n = coll->n;
     const void *src[SPMD_MAX_DEVICES];
     void *dst[SPMD_MAX_DEVICES];
     for (int k = 0; k < n; k++) {
@@ -55,7 +56,7 @@ static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll)
         int64_t count = spmd_view_count(&args->in[segment]);
         int64_t from = (first > 0 ? first : 0) * per, to = last < here ? last * per : count;
         if (from < to)
-            fold_segment(args, segment, from, to, coll->n, sorted);
+            fold_segment(args, segment, from, to, coll, sorted);
         first -= here;
         last -= here;
     }
@@ -69,7 +70,7 @@ static spmd_status reduce_small(spmd_ctx *ctx, const char *op, const spmd_kernel
     SPMD_TRY(spmd__coll_open(ctx, op, args, NULL, &coll));
     spmd__coll_sort(&coll, sorted);
     for (int segment = 0; segment < args->nin; segment++) {
-        spmd_fold fold = fold_of(args, segment, coll.n);
+        spmd_fold fold = fold_of(args, &coll, segment);
         size_t offset = spmd__coll_offset(args, segment);
         for (int k = 0; k < coll.n; k++)
             src[k] = (const char *)sorted[k] + offset;

@@ -174,15 +174,15 @@ void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *c
     size_t in = spmd_dtype_size(fold->in), out = spmd_dtype_size(fold->out);
     spmd_dtype type = spmd_dtype_is_float(fold->out) ? SPMD_F32 : fold->out;
     bool direct = type == fold->out && fold->kind != SPMD_REDUCE_MEAN;
+    spmd_copy *copy = fold->stream ? spmd__stream : spmd__copy;
     tile acc, buffer;
     for (int64_t at = 0; at < count; at += TILE) {
         int n = (int)(count - at < TILE ? count - at : TILE);
-        char *first = (char *)dst[0] + (size_t)at * out;
-        const void *a = fold_tile(fold, type, src, nsrc, (size_t)at * in, n, &acc, &buffer,
-                                  direct ? first : (void *)&acc);
+        void *first = fold->stream ? (void *)&buffer : (char *)dst[0] + (size_t)at * out;
+        const void *a = fold_tile(fold, type, src, nsrc, (size_t)at * in, n, &acc, &buffer, direct ? first : &acc);
         if (a != first)
             finish(fold, a, first, &acc, n);
-        for (int d = 1; d < ndst; d++)
-            memcpy((char *)dst[d] + (size_t)at * out, first, (size_t)n * out);
+        for (int d = fold->stream ? 0 : 1; d < ndst; d++)
+            copy((char *)dst[d] + (size_t)at * out, first, (size_t)n * out);
     }
 }

@@ -8,6 +8,8 @@ void spmd__copy(void *dst, const void *src, size_t bytes)
         memcpy(dst, src, bytes);
 }
 
+enum { LEAST = 4096 }; /* bytes: shorter runs are not worth streaming */
+
 /* Walks through one side: `left` elements of the present run, then over the other pieces' runs to the next. */
 typedef struct cursor {
     char *at;
@@ -32,14 +34,17 @@ static void cursor_step(cursor *c, int64_t step, size_t size)
     }
 }
 
-void spmd__copy_piece(void *dst, spmd_pieces to, const void *src, spmd_pieces from, int64_t count, size_t size)
+void spmd__copy_piece(spmd_copy *copy, void *dst, spmd_pieces to, const void *src, spmd_pieces from, int64_t count,
+                      size_t size)
 {
     if (count == 0) /* a run may be 0 then, and a block NULL */
         return;
     cursor d = cursor_start(dst, to, count, size), s = cursor_start((void *)src, from, count, size);
     int64_t step = d.run < s.run ? d.run : s.run;
+    if ((size_t)step * size < LEAST)
+        copy = spmd__copy;
     for (int64_t done = 0; done < count; done += step) {
-        memcpy(d.at, s.at, (size_t)step * size);
+        copy(d.at, s.at, (size_t)step * size);
         cursor_step(&d, step, size);
         cursor_step(&s, step, size);
     }
