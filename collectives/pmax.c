@@ -1,10 +1,18 @@
 /* pmax, pmin: elementwise over the shards. No gradient, as in JAX: which shard it would go to is not well defined. */
 #include "collectives/coll.h"
 
-static const spmd_op pmax = {
-    .name = "pmax", .shape = spmd__reduction_shape, .host = spmd__reduction_host, .in_place = true, .list = true, .collective = true};
-static const spmd_op pmin = {
-    .name = "pmin", .shape = spmd__reduction_shape, .host = spmd__reduction_host, .in_place = true, .list = true, .collective = true};
+static const spmd_op pmax = {.name = "pmax",
+                             .shape = spmd__reduction_shape,
+                             .host = spmd__reduction_host,
+                             .in_place = true,
+                             .list = true,
+                             .collective = true};
+static const spmd_op pmin = {.name = "pmin",
+                             .shape = spmd__reduction_shape,
+                             .host = spmd__reduction_host,
+                             .in_place = true,
+                             .list = true,
+                             .collective = true};
 
 spmd_status(spmd_pmax)(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out)
 {

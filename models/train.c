@@ -58,7 +58,8 @@ spmd_status spmd_trainer_step(spmd_trainer *t, const float *x, const int32_t *y,
                           .nout = kept + 3,
                           .in = t->in,
                           .out = t->out,
-                          .out_specs = t->out_specs};
+                          .out_specs = t->out_specs,
+                          .jit = t->jit};
     SPMD_TRY(spmd_shard_map(&job));
     t->steps++;
     SPMD_TRY(read_scalar(t, LOSS, &m.loss));

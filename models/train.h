@@ -21,6 +21,7 @@ typedef struct spmd_train_options {
     spmd_schedule schedule;
     int64_t batch; /* global */
     uint64_t seed; /* of the start values and of the order of the examples */
+    bool eager;    /* run every op as it is called, instead of recording the step once (spmd/jit.h) */
 } spmd_train_options;
 
 /* spmd_train_defaults - model `name` with its default sizes, adamw, 3e-3 falling as a cosine to 0 over 400 steps, batch

@@ -3,6 +3,7 @@
 #define MODELS_TRAIN_INTERNAL_H
 
 #include "models/train.h"
+#include "spmd/jit.h"
 
 typedef struct trained_array {
     spmd_array *array;
@@ -14,6 +15,7 @@ enum trained_other { BATCH_X, BATCH_Y, BATCH_WEIGHT, RATE, COUNT, LOSS, ACCURACY
 
 struct spmd_trainer {
     spmd_mesh *mesh;
+    spmd_jit *jit; /* of the step; NULL: eager */
     spmd_train_options options;
     spmd_param_info info[SPMD_MODEL_MAX_PARAMS];
     int nparams, nstate, narrays;

@@ -152,6 +152,8 @@ spmd_status spmd_trainer_create(spmd_mesh *mesh, const spmd_train_options *optio
     t->nstate = spmd_optim_state_count(&options->optim, t->nparams);
     options->model->describe(&options->config, t->info);
     spmd_status status = fill(t);
+    if (status == SPMD_OK && !options->eager)
+        status = spmd_jit_create(mesh, &t->jit);
     if (status != SPMD_OK) {
         spmd_trainer_destroy(t);
         return spmd_trace_at(__FILE__, __LINE__, status);
@@ -164,6 +166,7 @@ void spmd_trainer_destroy(spmd_trainer *t)
 {
     if (!t)
         return;
+    spmd_jit_destroy(t->jit);
     for (int k = 0; k < t->narrays; k++)
         spmd_array_destroy(t->arrays[k].array);
     free(t->arrays);

@@ -281,8 +281,8 @@ static spmd_status compare(const spmd_group *group, const slot *mine, const slot
                      detail);
 }
 
-/* The flag, then the look at the sleepers. A fence costs half of what a sequentially consistent store does while the line
- * is in the peers' caches; ThreadSanitizer knows no fences. */
+/* The flag, then the look at the sleepers. A fence costs half of what a sequentially consistent store does while the
+ * line is in the peers' caches; ThreadSanitizer knows no fences. */
 static bool raise_flag(slot *mine, uint32_t sequence, struct spmd_meetings *m)
 {
 #if defined(__SANITIZE_THREAD__)

@@ -49,6 +49,13 @@ static spmd_status grad_of_pmax(spmd_ctx *ctx, const spmd_tensor *in, spmd_tenso
     return spmd_grad(ctx, pmax_loss, user, in, 1, out);
 }
 
+static spmd_status read_first(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)out, (void)user;
+    spmd_view view;
+    return spmd_local(ctx, &in[0], &view);
+}
+
 static spmd_status only_shard_0_sums(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
     (void)user;
@@ -262,6 +269,24 @@ static spmd_status infinite_input(char *text)
     spmd_status status = spmd_trainer_step(trainer, x, y, &metrics);
     spmd_trainer_destroy(trainer);
     ck_spmd_ok(spmd_mesh_destroy(mesh));
+    return status;
+}
+
+static spmd_status read_while_recording(char *text)
+{
+    (void)text;
+    spmd_mesh *mesh;
+    spmd_jit *jit = NULL;
+    spmd_array *x = NULL;
+    SPMD_TRY(spmd_mesh_create("data=1", NULL, &mesh));
+    spmd_status status = spmd_jit_create(mesh, &jit);
+    if (status == SPMD_OK)
+        status = spmd_shard(mesh, NULL, SPMD_F32, SPMD_SCALAR, SPMD_REPLICATED, &x);
+    if (status == SPMD_OK)
+        status = spmd_shard_map(&(spmd_job){.mesh = mesh, .fn = read_first, .nin = 1, .in = &x, .jit = jit});
+    spmd_array_destroy(x);
+    spmd_jit_destroy(jit);
+    spmd_mesh_destroy(mesh);
     return status;
 }
 

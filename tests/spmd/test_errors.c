@@ -17,6 +17,7 @@ static const struct {
     [SPMD_EREPLICATION] = {NULL, "data=1", axis_index, SPMD_F32},
     [SPMD_EGRAD] = {NULL, "data=1", grad_of_pmax, SPMD_F32},
     [SPMD_ESTALE] = {NULL, "data=1", nothing, SPMD_F32},
+    [SPMD_ERECORDING] = {.call = read_while_recording},
     [SPMD_EMISMATCH] = {.call = mismatch},
     [SPMD_EABORTED] = {.call = aborted},
     [SPMD_ETIMEOUT] = {.call = times_out},
