@@ -47,6 +47,8 @@ typedef struct spmd_kernel_args {
     uint64_t hash; /* of the op's name, attr, and all inputs' dtypes and shapes */
 } spmd_kernel_args;
 
+struct spmd_labels; /* spmd/rule.h */
+
 typedef struct spmd_op {
     const char *name;
     /* Checks the inputs and fills dtype, rank, shape of call->out. `vary` is already the union of the inputs',
@@ -58,6 +60,7 @@ typedef struct spmd_op {
                         spmd_tensor *gin);
     spmd_status (*host)(spmd_ctx *ctx, const spmd_kernel_args *args);
     void (*cost)(const spmd_call *call, spmd_cost *cost); /* (optional) NULL: no flops, bytes of all operands once */
+    void (*rule)(const spmd_call *call, struct spmd_labels *labels); /* (optional) see spmd/rule.h; NULL: all whole */
     uint64_t linear; /* bit k: linear in input k; a partial input k is then allowed and makes the outputs partial */
     uint64_t like;   /* bit k: input k gives shape and state only; it is not read and takes no gradient */
     bool joint;      /* the linear inputs must be partial over the same axes (add) */
