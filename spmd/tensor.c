@@ -40,6 +40,9 @@ spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_view *out)
         !ctx->program, SPMD_ERECORDING,
         "spmd_local while recording: a program has no values yet, so C code cannot read or branch on them; compute "
         "with ops, use a kernel (spmd_custom), or run without jit");
+    SPMD_CHECK(!ctx->automatic, SPMD_EUNSUPPORTED,
+               "spmd_local in automatic mode: how a value is cut is not the function's business; compute with ops, use "
+               "a kernel (spmd_custom), or return the value as an output");
     SPMD_TRY(spmd__sync(ctx));
     spmd__view_of(tensor, out);
     return SPMD_OK;
