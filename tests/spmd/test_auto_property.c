@@ -42,7 +42,7 @@ static double difference(const spmd_value *got, const spmd_value *want)
     for (int64_t i = 0; i < spmd_value_count(want); i++) {
         largest = fmax(largest, fabs(spmd_value_at(want, i)));
         double d = fabs(spmd_value_at(got, i) - spmd_value_at(want, i));
-        most = d <= most ? most : d; /* NaN stays */
+        most = isnan(most) || d <= most ? most : d;
     }
     return most / largest;
 }
