@@ -36,13 +36,13 @@ spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_view *out)
 {
     SPMD_CHECK(tensor && out, SPMD_EINVAL, "spmd_local: tensor and out must not be NULL");
     SPMD_TRY(spmd__check_alive(ctx, "spmd_local", 0, tensor));
+    SPMD_CHECK(!ctx->automatic, SPMD_EUNSUPPORTED,
+               "spmd_local in automatic mode: how a value is cut is not the function's business; compute with ops, use "
+               "a kernel (spmd_custom), or return the value as an output");
     SPMD_CHECK(
         !ctx->program, SPMD_ERECORDING,
         "spmd_local while recording: a program has no values yet, so C code cannot read or branch on them; compute "
         "with ops, use a kernel (spmd_custom), or run without jit");
-    SPMD_CHECK(!ctx->automatic, SPMD_EUNSUPPORTED,
-               "spmd_local in automatic mode: how a value is cut is not the function's business; compute with ops, use "
-               "a kernel (spmd_custom), or return the value as an output");
     SPMD_TRY(spmd__sync(ctx));
     spmd__view_of(tensor, out);
     return SPMD_OK;
