@@ -53,10 +53,8 @@ static int check_options(const cli_options *o)
 {
     if (!o->model)
         return cli_usage("train what? spmd train mlp, or spmd train shared-mlp");
-    if (o->mode && strcmp(o->mode, "auto") == 0)
-        return cli_usage("--mode auto is not built yet; use --mode explicit");
-    if (o->mode && strcmp(o->mode, "explicit") != 0)
-        return cli_usage("no mode '%s'; use --mode explicit", o->mode);
+    if (o->mode && strcmp(o->mode, "explicit") != 0 && strcmp(o->mode, "auto") != 0)
+        return cli_usage("no mode '%s'; use --mode explicit or --mode auto", o->mode);
     if (o->backend && !backend_known(o->backend))
         return cli_usage("the backend '%s' is not in this build; use --backend host", o->backend);
     if (o->devices > 0 && o->mesh)
@@ -71,6 +69,7 @@ static spmd_status choose(const cli_options *o, training *t)
 {
     spmd_train_options *options = &t->options;
     SPMD_TRY(spmd_train_defaults(o->model, options));
+    options->automatic = o->mode && strcmp(o->mode, "auto") == 0;
     double rate;
     SPMD_TRY(spmd_optim_find(o->optimizer ? o->optimizer : "adamw", &options->optim, &rate));
     if (o->rate >= 0)
@@ -157,7 +156,7 @@ static bool report_done(const cli_options *o, training *t)
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)t->fingerprint);
     json_text(&line, "event", "done");
     json_text(&line, "model", t->options.model->name);
-    json_text(&line, "mode", "explicit");
+    json_text(&line, "mode", t->options.automatic ? "auto" : "explicit");
     json_integer(&line, "steps", t->result.steps);
     json_number(&line, "loss", t->result.last.loss);
     json_number(&line, "accuracy", t->result.last.accuracy);

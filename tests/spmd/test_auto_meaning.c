@@ -82,20 +82,20 @@ static spmd_status reverse_host(const spmd_view *in, int nin, const spmd_view *o
 
 static spmd_status reverse_with(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
-    spmd_custom_op op = {.name = "reverse", .shape = reverse_shape, .host = reverse_host, .varies = user};
-    return spmd_custom(ctx, &op, in, 1, out, 1);
+    return spmd_custom(ctx, user, in, 1, out, 1);
 }
 
 START_TEST(custom_kernels_get_whole_inputs)
 {
     spmd_value in = numbers(8, "x");
-    auto_run r = {.axes = "x=4", .fn = reverse_with, .nin = 1, .nout = 1, .in = &in};
+    spmd_custom_op op = {.name = "reverse", .shape = reverse_shape, .host = reverse_host};
+    auto_run r = {.axes = "x=4", .fn = reverse_with, .user = &op, .nin = 1, .nout = 1, .in = &in};
     r.out_specs = (const char *const[]){"x"};
     ck_spmd_ok(auto_run_go(&r));
     for (int i = 0; i < 8; i++)
         ck_assert_double_eq(spmd_value_at(&r.out[0], i), spmd_value_at(&in, 7 - i));
     spmd_values_free(r.out, 1);
-    r.user = "x";
+    op.varies = "x";
     ck_spmd_fails(auto_run_go(&r), SPMD_EAXIS, "differs between shards");
     spmd_value_free(&in);
 }
