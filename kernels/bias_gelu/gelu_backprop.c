@@ -4,6 +4,7 @@
 #include "spmd/clones.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 static spmd_status backprop_shape(spmd_ctx *ctx, spmd_call *call)
@@ -52,11 +53,21 @@ static void backprop_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 3.0 * (double)spmd_count(ct) * (double)spmd_dtype_size(ct->dtype);
 }
 
+/* Rows that are cut make the column sums partial. */
+static void backprop_rule(const spmd_call *call, spmd_labels *labels)
+{
+    int rank = call->in[0].rank;
+    for (int8_t d = 0; d < rank; d++)
+        labels->in[0][d] = labels->in[1][d] = labels->out[0][d] = d;
+    labels->out[1][0] = (int8_t)(rank - 1);
+}
+
 static const spmd_op gelu_backprop_op = {
     .name = "gelu_backprop",
     .shape = backprop_shape,
     .host = backprop_host,
     .cost = backprop_cost,
+    .rule = backprop_rule,
     .linear = 1,
 };
 

@@ -48,6 +48,7 @@ static const spmd_op linear_gelu_op = {
     .grad = linear_gelu_grad,
     .host = linear_gelu_host,
     .cost = spmd__affine_cost,
+    .rule = spmd__affine_rule,
 };
 
 spmd_status spmd_linear_gelu(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *w, const spmd_tensor *bias,

@@ -45,6 +45,7 @@ static const spmd_op scale_op = {
     .grad = scale_grad,
     .host = scale_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 1,
 };
 
