@@ -41,6 +41,9 @@ static const struct option {
      offsetof(cli_options, repeats), 0, 4096},
     {"--eval", NULL, "measure the accuracy on the test set at the end", FLAG, offsetof(cli_options, eval), 0, 0},
     {"--log", "FILE", "write every step as a line of JSON", TEXT, offsetof(cli_options, log), 0, 0},
+    {"--batches", "LIST", "sweep: global batch sizes (default 256,512,1024,2048,4096)", TEXT,
+     offsetof(cli_options, batches), 0, 0},
+    {"--out", "DIR", "sweep: where the plot is written (default .)", TEXT, offsetof(cli_options, out), 0, 0},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

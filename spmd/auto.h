@@ -1,7 +1,7 @@
 /* Private: the automatic mode. A user's tensor has the global shape, and `vary` and `partial` 0; how it lies on the
  * mesh is kept here, by value id. Every op is launched on local blocks, through the same path as in explicit mode.
  *
- * auto.c is the table and the way from a user's call to a local one, choose.c decides how a call's operands lie,
+ * auto.c is the table and the way from a user's call to a local one, choice.c decides how a call's operands lie,
  * layout.c brings them there. */
 #ifndef SPMD_AUTO_H
 #define SPMD_AUTO_H
@@ -32,7 +32,7 @@ spmd_tensor spmd__block_of(const spmd_mesh *mesh, const spmd_tensor *t, const sp
 const spmd_tensor *spmd__moved(const spmd_ctx *ctx, uint32_t id, const spmd_placement *to);
 spmd_status spmd__remember_move(spmd_ctx *ctx, uint32_t id, const spmd_placement *to, const spmd_tensor *block);
 
-/* choose.c: how inputs and outputs are to lie. call's tensors have global shapes. */
+/* choice.c: how inputs and outputs are to lie. call's tensors have global shapes. */
 spmd_status spmd__choose(spmd_ctx *ctx, const spmd_call *call, const spmd_placement *from, spmd_placement *to);
 
 /* layout.c: bytes a device sends to bring a value from one placement to another, and doing it. to->partial is a part of

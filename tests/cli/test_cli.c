@@ -115,7 +115,8 @@ START_TEST(usage)
         {"train mlp --checkpoint there", 2, "", "--checkpoint is not built yet"},
         {"train mlp --dataset cifar", 2, "", "fashion-mnist, mnist"},
         {"train cnn", 2, "", "no model 'cnn'"},
-        {"train", 2, "", "train what?"},
+        {"train", 2, "", "which model? mlp or shared-mlp"},
+        {"sweep mlp --batches 256,x", 2, "", "expected at most 64 sizes"},
         {"train mlp --batch 511 --devices 2", 2, "",
          "batch 511 cannot be cut evenly over 2 devices along 'data': use 510 or 512"},
         {"info --steps 3", 2, "", "info takes no option but --json"},
@@ -204,6 +205,22 @@ START_TEST(train_for_people)
 }
 END_TEST
 
+START_TEST(a_sweep_skips_what_does_not_divide_and_goes_on)
+{
+    int lines;
+    ended e = run("sweep shared-mlp --width 8 --repeats 1 --devices 2 --batches 31,32 --json --out %s");
+    ck_assert_msg(e.code == 0, "exit code %d: %s", e.code, e.err);
+    ck_assert_msg(strstr(e.out, "{\"batch\": 31, \"status\": \"skipped\"") != NULL, "%s", e.out);
+    ck_assert_ptr_nonnull(strstr(e.out, "use 30 or 32"));
+    cJSON *last = last_object(e.out, &lines);
+    expect_keys(last, (const char *const[]){"batch", "status", "reason", "ms_per_step", "examples_per_s", NULL});
+    ck_assert_int_eq(lines, 2);
+    ck_assert(cJSON_GetObjectItem(last, "ms_per_step")->valuedouble > 0);
+    cJSON_Delete(last);
+    end_free(&e);
+}
+END_TEST
+
 START_TEST(nan_is_a_failure)
 {
     int lines;
@@ -268,4 +285,5 @@ END_TEST
 
 SPMD_TEST_MAIN("cli", tcase_add_checked_fixture(tc, make_folder, remove_folder); tcase_add_test(tc, usage);
                tcase_add_test(tc, info); tcase_add_test(tc, train_for_scripts); tcase_add_test(tc, train_for_people);
-               tcase_add_test(tc, nan_is_a_failure); tcase_add_test(tc, interrupt_ends_after_the_step);)
+               tcase_add_test(tc, nan_is_a_failure); tcase_add_test(tc, a_sweep_skips_what_does_not_divide_and_goes_on);
+               tcase_add_test(tc, interrupt_ends_after_the_step);)

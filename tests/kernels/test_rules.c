@@ -176,14 +176,14 @@ static spmd_status check_letters(spmd_ctx *ctx, pieces *s, const spmd_labels *la
     return SPMD_OK;
 }
 
-/* Input k (all linear ones, if they go together) as the sum of its even and its odd elements. */
+/* Input k (all linear ones, if they go together) as a sum: 2x - x in even elements, x/2 + x/2 in odd ones. */
 static spmd_status check_linear(spmd_ctx *ctx, pieces *s, const spmd_labels *labels)
 {
     const spmd_op *op = s->call->op;
     cut(s, labels, SPMD_MAX_LETTERS, 1);
     s->n = 2;
     for (int k = 0; k < s->call->nin; k++) {
-        if (!(op->linear >> k & 1))
+        if (!(op->linear >> k & 1) || !spmd_dtype_is_float(s->piece[k].dtype))
             continue;
         for (int p = 0; p < 2; p++) {
             for (int j = 0; j < s->call->nin; j++) {
@@ -192,8 +192,8 @@ static spmd_status check_linear(spmd_ctx *ctx, pieces *s, const spmd_labels *lab
                     continue;
                 move(&s->whole[j], &s->piece[j], -1, 0, false);
                 bool split = j == k || (op->joint && op->linear >> j & 1);
-                for (int64_t i = !p; split && i < spmd_value_count(&v); i += 2)
-                    spmd_value_set(&v, i, 0);
+                for (int64_t i = 0; split && i < spmd_value_count(&v); i++)
+                    spmd_value_set(&v, i, spmd_value_at(&v, i) * (i % 2 ? 0.5 : p ? -1 : 2));
             }
             SPMD_TRY(run_piece(ctx, s, p));
         }
