@@ -103,7 +103,8 @@ SPMD_API spmd_status spmd_causal_attention(spmd_ctx *ctx, const spmd_tensor *q, 
 
 /* --- random: Philox4x32-10 keyed by (seed, stream); the counter is the element's index in the GLOBAL array that `spec`
  *     cuts, so values do not depend on the device count. shape is the block's. The result varies over the spec's axes.
- *     seed: i32 or i64 scalar tensor (an input of the step). No gradient. --- */
+ *     seed: i32 or i64 scalar tensor (an input of the step). No gradient. In automatic mode shape is the array's, and
+ *     spec only checked. --- */
 SPMD_API spmd_status spmd_random_uniform(spmd_ctx *ctx, const spmd_tensor *seed, int64_t stream, int rank,
                                          const int64_t *shape, spmd_spec spec, spmd_tensor *out); /* f32 in [0, 1) */
 SPMD_API spmd_status spmd_random_normal(spmd_ctx *ctx, const spmd_tensor *seed, int64_t stream, int rank,
@@ -123,7 +124,8 @@ SPMD_API spmd_status spmd_adamw(spmd_ctx *ctx, const spmd_adamw_opts *opts, int 
 
 /* --- working with gradients --- */
 /* spmd_mean_grads - gradients of the mean loss over `axes`, whatever the parameters' state: pmean (one meeting for all)
- * where a parameter is invarying, times 1/size where it varies. In place on `grads`.   Collective over `axes`. */
+ * where a parameter is invarying, times 1/size where it varies. In place on `grads`.   Collective over `axes`.
+ * Automatic mode: nothing. */
 SPMD_API spmd_status spmd_mean_grads(spmd_ctx *ctx, const spmd_tensor *params, spmd_tensor *grads, int n,
                                      const char *axes);
 

@@ -9,6 +9,7 @@
 enum { WHOLE = -1, PASS = -2 }; /* what an axis may do, besides cutting a letter */
 
 typedef struct choice {
+    const spmd_ctx *ctx;
     const spmd_mesh *mesh;
     const spmd_call *call;
     const spmd_placement *from;
@@ -180,7 +181,9 @@ static double weigh(choice *c, spmd_placement *to)
     }
     for (int k = 0; k < call->nin; k++)
         if (!bit(call->op->like, k))
-            cost += spmd__move_bytes(c->mesh, &call->in[k], &c->from[k], &to[k]);
+            cost += spmd__moved(c->ctx, call->in[k].id, &to[k])
+                        ? 0
+                        : spmd__move_bytes(c->mesh, &call->in[k], &c->from[k], &to[k]);
         else if (!spmd__same_cut(&c->from[k], &to[k])) /* a hint, no more */
             cost += 1e-3 * (double)spmd_count(&call->in[k]);
     for (int k = call->nin; k < call->nin + call->nout; k++)
@@ -235,7 +238,7 @@ spmd_status spmd__choose(spmd_ctx *ctx, const spmd_call *call, const spmd_placem
             return SPMD_ENOMEM;
     }
     memset(labels, SPMD_WHOLE, n * sizeof *labels);
-    choice c = {.mesh = ctx->mesh, .call = call, .from = from, .labels = {labels, labels + call->nin}};
+    choice c = {.ctx = ctx, .mesh = ctx->mesh, .call = call, .from = from, .labels = {labels, labels + call->nin}};
     if (call->op->rule)
         call->op->rule(call, &c.labels);
     c.work = work_of(call);

@@ -4,7 +4,8 @@
  * d(sum over A of the losses) / d(this shard's copy): a LOCAL loss gives LOCAL gradients, to be averaged by hand with
  * spmd_pmean; a pmean'd (or psum'd) loss gives the global gradient, the same on every shard, nothing left to do.
  * A parameter that itself varies over an axis of A (sharded) gets the gradient of the SUM over that axis:
- * spmd_mean_grads (kernels/kernels.h) does the right thing for both kinds. */
+ * spmd_mean_grads (kernels/kernels.h) does the right thing for both kinds.
+ * In automatic mode (spmd/auto_map.h) loss and gradients are those of one device; gradients lie as their parameters. */
 #ifndef SPMD_GRAD_H
 #define SPMD_GRAD_H
 

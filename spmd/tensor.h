@@ -1,10 +1,10 @@
 /* spmd_tensor: what a shard function computes with. A value: copy it freely; it dies with the launch.
  *
- * `shape` is the block's shape. `vary` and `partial` are the state per mesh axis (bit a = axis a of the mesh):
- *   varying    shards along that axis may hold different values
- *   partial    the true value is the sum over the shards (such a value also counts as varying)
- *   neither    invarying: the same value on every shard along that axis
- * The memory is reached only through spmd_local and inside kernels (spmd_custom). */
+ * `shape` is the block's shape; in automatic mode (spmd/auto_map.h) the global one, and there is no state. `vary` and
+ * `partial` are the state per mesh axis (bit a = axis a of the mesh): varying    shards along that axis may hold
+ * different values partial    the true value is the sum over the shards (such a value also counts as varying) neither
+ * invarying: the same value on every shard along that axis The memory is reached only through spmd_local and inside
+ * kernels (spmd_custom). */
 #ifndef SPMD_TENSOR_H
 #define SPMD_TENSOR_H
 
@@ -60,8 +60,8 @@ SPMD_API spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_v
  * Local. */
 SPMD_API spmd_tensor *spmd_donate(spmd_tensor *tensor);
 
-/* Writes the type as JAX does, e.g. `f32[4,8]{V:data}` or `{U:model}` for partial; in automatic mode the global shape and
- * what cuts it, `f32[8@data,4]` (8@x@y: cut over x, then y). Returns as snprintf. Local. */
+/* Writes the type as JAX does, e.g. `f32[4,8]{V:data}` or `{U:model}` for partial; in automatic mode the global shape
+ * and what cuts it, `f32[8@data,4]` (8@x@y: cut over x, then y). Returns as snprintf. Local. */
 SPMD_API int spmd_tensor_format(spmd_ctx *ctx, const spmd_tensor *tensor, char *text, size_t size);
 
 #ifdef __cplusplus

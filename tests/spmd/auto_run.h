@@ -55,8 +55,10 @@ static spmd_status auto_run_launch(auto_run *r, spmd_mesh *mesh, spmd_jit *jit, 
                     .verify_replication = true,
                     .jit = jit,
                     .stats = &r->stats};
-    for (int repeat = 0; repeat < (jit ? 2 : 1); repeat++) /* the second time replays */
+    for (int repeat = 0; repeat < (jit ? 2 : 1); repeat++) { /* the second time it replays */
+        job.verify_recording = repeat;
         SPMD_TRY(r->explicitly ? spmd_shard_map(&job) : spmd_auto_map(&job));
+    }
     if (jit)
         SPMD_TRY(spmd_jit_info(jit, 0, &r->info));
     if (jit && getenv("SPMD_TEST_PRINT"))

@@ -187,6 +187,49 @@ START_TEST(gradients_nest)
 }
 END_TEST
 
+/* --- whatever fails: a status, and the mesh still works --- */
+
+/* Gathers, scatters, exchanges, sums. */
+static spmd_status move_about(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    spmd_tensor t;
+    SPMD_TRY(spmd_constrain(ctx, in, SPMD_P(NULL, "x,y"), &t));
+    SPMD_TRY(spmd_constrain(ctx, &t, SPMD_P("y"), &t));
+    SPMD_TRY(spmd_matmul(ctx, in, &t, true, false, &t));
+    SPMD_TRY(spmd_constrain(ctx, &t, SPMD_P("x"), &t));
+    return spmd_value_and_grad(ctx, cube, user, &t, 1, &out[0], &out[1]);
+}
+
+static spmd_status move_about_on(spmd_mesh *mesh, void *user)
+{
+    spmd_value v = spmd_value_exact(SPMD_F32, NULL, SPMD_SHAPE(4, 4), 1);
+    spmd_array *in = NULL, *out[2] = {NULL};
+    const spmd_spec specs[2] = {SPMD_REPLICATED, SPMD_P("x")};
+    spmd_status status = spmd_shard(mesh, v.data, SPMD_F32, SPMD_SHAPE(4, 4), SPMD_P("x,y"), &in);
+    spmd_job job = {.mesh = mesh, .fn = move_about, .nin = 1, .nout = 2, .in = &in, .out = out, .out_specs = specs};
+    if (status == SPMD_OK && user)
+        status = spmd_jit_create(mesh, &job.jit);
+    if (status == SPMD_OK)
+        status = spmd_auto_map(&job);
+    spmd_jit_destroy(job.jit);
+    spmd_array_destroy(in);
+    spmd_array_destroy(out[0]);
+    spmd_array_destroy(out[1]);
+    spmd_value_free(&v);
+    return status;
+}
+
+START_TEST(failures_are_statuses)
+{
+    for (int jit = 0; jit < 2; jit++)
+        for (int operation = SPMD_ALLOCATION; operation <= SPMD_COLLECTIVE; operation += SPMD_COLLECTIVE)
+            ck_assert_int_gt(spmd_test_each_failure("x=2,y=2", spmd_test_backend(), (spmd_operation)operation,
+                                                    move_about_on, jit ? &jit : NULL),
+                             3);
+}
+END_TEST
+
 SPMD_TEST_MAIN("automatic mode, meaning", tcase_add_test(tc, means_are_identities);
                tcase_add_test(tc, settle_is_psum_in_explicit_mode); tcase_add_test(tc, custom_kernels_get_whole_inputs);
-               tcase_add_test(tc, an_embedding_counts_every_row_once); tcase_add_test(tc, gradients_nest);)
+               tcase_add_test(tc, an_embedding_counts_every_row_once); tcase_add_test(tc, gradients_nest);
+               tcase_add_test(tc, failures_are_statuses);)
