@@ -15,10 +15,8 @@ int cli_check(const cli_options *o)
 {
     if (!o->model)
         return cli_usage("which model? mlp or shared-mlp, as in spmd train mlp");
-    if (o->mode && strcmp(o->mode, "auto") == 0)
-        return cli_usage("--mode auto is not built yet; use --mode explicit");
-    if (o->mode && strcmp(o->mode, "explicit") != 0)
-        return cli_usage("no mode '%s'; use --mode explicit", o->mode);
+    if (o->mode && strcmp(o->mode, "explicit") != 0 && strcmp(o->mode, "auto") != 0)
+        return cli_usage("no mode '%s'; use --mode explicit or --mode auto", o->mode);
     if (o->backend && !backend_known(o->backend))
         return cli_usage("the backend '%s' is not in this build; use --backend host", o->backend);
     if (o->devices > 0 && o->mesh)
@@ -32,6 +30,7 @@ int cli_check(const cli_options *o)
 spmd_status cli_choose(const cli_options *o, int64_t steps, spmd_train_options *options, char *axes, size_t size)
 {
     SPMD_TRY(spmd_train_defaults(o->model, options));
+    options->automatic = o->mode && strcmp(o->mode, "auto") == 0;
     double rate;
     SPMD_TRY(spmd_optim_find(o->optimizer ? o->optimizer : "adamw", &options->optim, &rate));
     if (o->rate >= 0)

@@ -101,7 +101,7 @@ static bool report_done(const cli_options *o, training *t)
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)t->fingerprint);
     json_text(&line, "event", "done");
     json_text(&line, "model", t->options.model->name);
-    json_text(&line, "mode", "explicit");
+    json_text(&line, "mode", t->options.automatic ? "auto" : "explicit");
     json_integer(&line, "steps", t->result.steps);
     json_number(&line, "loss", t->result.last.loss);
     json_number(&line, "accuracy", t->result.last.accuracy);

@@ -10,9 +10,12 @@
  *   5. elsewhere the moment is free: activations settle at once (outside A), values that depend on parameters only
  * settle at the end, so that casts and reshapes of a parameter multiply no collectives Taken literally otherwise ("sum
  * wherever a value is implicitly cast"), the gradient of a data-parallel local loss comes out N times too big as soon
- * as a parameter is cast or reshaped first. */
+ * as a parameter is cast or reshaped first.
+ *
+ * In automatic mode values are global and vary over nothing: cotangents are true ones, sums that are still open are
+ * part of how they lie on the mesh, and are closed at the end, where they come to lie as their parameters. */
 #include "spmd/grad.h"
-#include "spmd/ctx.h"
+#include "spmd/auto.h"
 #include "spmd/linear.h"
 #include <string.h>
 
@@ -236,7 +239,7 @@ static void warn_mixed(spmd_ctx *ctx, const spmd_tensor *params, int n)
             spmd__mask_text(ctx->mesh, mixed, axes));
 }
 
-static spmd_status differentiate(spmd_ctx *ctx, int from, const spmd_tensor *loss, const spmd_tensor *params, int n,
+static spmd_status differentiate(spmd_ctx *ctx, int from, spmd_tensor *loss, const spmd_tensor *params, int n,
                                  spmd_tensor *grads)
 {
     SPMD_TRY(check_loss(ctx, loss));
@@ -250,6 +253,8 @@ static spmd_status differentiate(spmd_ctx *ctx, int from, const spmd_tensor *los
     warn_mixed(ctx, params, n);
     ctx->transposing = true;
     spmd_status status = walk(ctx, from, ctx->ntape, loss, params, n, fresh);
+    if (status == SPMD_OK && ctx->automatic)
+        status = spmd__auto_settle(ctx, params, n, fresh, loss);
     ctx->transposing = outer;
     ctx->loss_axes = outer_axes;
     ctx->site = site;

@@ -107,7 +107,7 @@ START_TEST(usage)
         {"train mlp --mesh data=two", 2, "", "data=two"},
         {"train mlp --mesh rows=2", 2, "", "no axis 'data'"},
         {"train mlp --backend cuda", 2, "", "backend 'cuda' is not in this build"},
-        {"train mlp --mode auto", 2, "", "--mode auto is not built yet"},
+        {"train mlp --mode manual", 2, "", "no mode 'manual'; use --mode explicit or --mode auto"},
         {"train mlp --dtype i32", 2, "", "f32 or bf16"},
         {"train mlp --optimizer adamx", 2, "", "no optimizer 'adamx'"},
         {"train mlp --schedule cosin", 2, "", "no schedule 'cosin'"},
