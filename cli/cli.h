@@ -35,6 +35,7 @@ int cli_failed(const cli_options *options, spmd_status status);
 int cmd_info(const cli_options *options);
 int cmd_train(const cli_options *options);
 int cmd_sweep(const cli_options *options);
+int cmd_compare(const cli_options *options);
 
 /* --- what commands that train share --- */
 /* What can be said before any work: CLI_OK, or CLI_USAGE after saying what is wrong. */
@@ -48,6 +49,10 @@ typedef struct cli_timing {
 } cli_timing;
 /* 4 steps that do not count, then the median of 3 x 15, on generated data. */
 spmd_status cli_time_steps(spmd_trainer *trainer, const spmd_train_options *options, cli_timing *out);
+/* A generated batch of the training's size; free both. */
+spmd_status cli_make_batch(const spmd_train_options *options, float **x, int32_t **y);
+/* Two texts line by line, side by side where they differ; long equal runs are counted. Value numbers do not count. */
+void cli_print_diff(const char *left_name, char *left, const char *right_name, char *right, FILE *file);
 
 /* --- one line of JSON --- */
 typedef struct json {

@@ -40,20 +40,29 @@ static spmd_status measure(spmd_trainer *trainer, const float *x, const int32_t 
     return SPMD_OK;
 }
 
-spmd_status cli_time_steps(spmd_trainer *trainer, const spmd_train_options *options, cli_timing *out)
+spmd_status cli_make_batch(const spmd_train_options *options, float **x, int32_t **y)
 {
     size_t pixels = (size_t)(options->batch * options->config.inputs);
-    float *x = malloc(pixels * sizeof *x);
-    int32_t *y = malloc((size_t)options->batch * sizeof *y);
-    spmd_status status = x && y
-                             ? SPMD_OK
-                             : SPMD_FAIL(SPMD_ENOMEM, "out of memory for a batch of %lld", (long long)options->batch);
-    for (size_t i = 0; status == SPMD_OK && i < pixels; i++)
-        x[i] = (float)(i * 2654435761u % 256) / 255;
-    for (int64_t i = 0; status == SPMD_OK && i < options->batch; i++)
-        y[i] = (int32_t)(i % options->config.classes);
-    if (status == SPMD_OK)
-        status = measure(trainer, x, y, options->batch, out);
+    *x = malloc(pixels * sizeof **x);
+    *y = malloc((size_t)options->batch * sizeof **y);
+    if (!*x || !*y) {
+        free(*x);
+        free(*y);
+        return SPMD_FAIL(SPMD_ENOMEM, "out of memory for a batch of %lld", (long long)options->batch);
+    }
+    for (size_t i = 0; i < pixels; i++)
+        (*x)[i] = (float)(i * 2654435761u % 256) / 255;
+    for (int64_t i = 0; i < options->batch; i++)
+        (*y)[i] = (int32_t)(i % options->config.classes);
+    return SPMD_OK;
+}
+
+spmd_status cli_time_steps(spmd_trainer *trainer, const spmd_train_options *options, cli_timing *out)
+{
+    float *x;
+    int32_t *y;
+    SPMD_TRY(cli_make_batch(options, &x, &y));
+    spmd_status status = measure(trainer, x, y, options->batch, out);
     free(x);
     free(y);
     return status;

@@ -60,7 +60,8 @@ spmd_status spmd_trainer_step(spmd_trainer *t, const float *x, const int32_t *y,
                           .in = t->in,
                           .out = t->out,
                           .out_specs = t->out_specs,
-                          .jit = t->jit};
+                          .jit = t->jit,
+                          .profile = t->profile};
     SPMD_TRY(t->options.automatic ? spmd_auto_map(&job) : spmd_shard_map(&job));
     t->steps++;
     SPMD_TRY(read_scalar(t, LOSS, &m.loss));

@@ -77,6 +77,10 @@ SPMD_API spmd_status spmd_trainer_evaluate(spmd_trainer *trainer, const spmd_exa
 /* spmd_trainer_fingerprint - FNV-1a over the parameters' bytes: equal runs have equal ones.   Local; host thread. */
 SPMD_API spmd_status spmd_trainer_fingerprint(spmd_trainer *trainer, uint64_t *out);
 
+/* The step's program (NULL if eager), and a profile for the steps to come (NULL: none; the caller keeps it). Local. */
+SPMD_API const spmd_jit *spmd_trainer_jit(const spmd_trainer *trainer);
+SPMD_API void spmd_trainer_set_profile(spmd_trainer *trainer, spmd_profile *profile);
+
 /* The trainer's arrays, parameters first; `name` (may be NULL) is "w1", "mu/w1", "batch.x"... NULL past the last.
  * The trainer keeps them. Local. */
 SPMD_API spmd_array *spmd_trainer_array(const spmd_trainer *trainer, int k, const char **name);
