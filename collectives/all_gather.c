@@ -41,25 +41,37 @@ static spmd_status gather_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_
     return spmd__slice_own(ctx, &settled, &attr, gin);
 }
 
+/* Of input `list`, which may be one of several: programs merge calls. */
+static void gather_one(const spmd_coll *coll, const spmd_kernel_args *args, int list)
+{
+    const spmd_view *in = &args->in[list];
+    int64_t run = spmd__coll_run(in->shape, (int)args->attr->i[SPMD_COLL_DIM], in->rank);
+    for (int i = 0; i < coll->n; i++) { /* everybody starts with another block */
+        int k = (coll->me + i) % coll->n;
+        spmd__copy_piece(coll->copy, args->out[list].data, (spmd_pieces){run, coll->n, k},
+                         spmd__coll_input(coll, args, coll->posts[k], list), (spmd_pieces){run, 1, 0},
+                         spmd_view_count(in), spmd_dtype_size(in->dtype));
+    }
+}
+
 static spmd_status gather_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    const spmd_view *in = &args->in[0];
     spmd_coll coll;
     SPMD_TRY(spmd__coll_open(ctx, "all_gather", args, NULL, &coll));
-    int64_t run = spmd__coll_run(in->shape, (int)args->attr->i[SPMD_COLL_DIM], in->rank);
-    for (int i = 0; i < coll.n; i++) { /* everybody starts with another block */
-        int k = (coll.me + i) % coll.n;
-        spmd__copy_piece(coll.copy, args->out[0].data, (spmd_pieces){run, coll.n, k}, coll.posts[k],
-                         (spmd_pieces){run, 1, 0}, spmd_view_count(in), spmd_dtype_size(in->dtype));
-    }
+    for (int list = 0; list < args->nin; list++)
+        gather_one(&coll, args, list);
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }
 
 spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
 {
-    static const spmd_op op = {
-        .name = "all_gather", .shape = gather_shape, .grad = gather_grad, .host = gather_host, .collective = true};
+    static const spmd_op op = {.name = "all_gather",
+                               .shape = gather_shape,
+                               .grad = gather_grad,
+                               .host = gather_host,
+                               .list = true,
+                               .collective = true};
     SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
     return SPMD_OK;
 }

@@ -22,13 +22,32 @@ bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args)
            spmd__coll_moves(ctx, args->attr->axes.mask);
 }
 
+/* Of a list: a table of where they are. */
+static spmd_status post_table(spmd_ctx *ctx, const spmd_kernel_args *args, const void **post)
+{
+    const void **table = spmd__scratch(ctx, (size_t)args->nin * sizeof *table);
+    if (!table)
+        return SPMD_ENOMEM;
+    for (int k = 0; k < args->nin; k++)
+        table[k] = args->in[k].data;
+    *post = table;
+    return SPMD_OK;
+}
+
+const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, const void *post, int k)
+{
+    if (coll->mailed)
+        return (const char *)post + spmd__coll_offset(args, k);
+    return args->nin == 1 ? post : ((const void *const *)post)[k];
+}
+
 /* The inputs for the others: copied to a mailbox, or where they are. */
 static spmd_status post_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_coll *coll, const void **post)
 {
     *post = args->in[0].data;
     coll->mailed = spmd__coll_small(ctx, args);
     if (!coll->mailed)
-        return SPMD_OK;
+        return args->nin == 1 ? SPMD_OK : post_table(ctx, args, post);
     char *box = spmd__mailbox(ctx, coll->all.mask);
     if (!box)
         return SPMD_ENOMEM;

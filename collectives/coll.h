@@ -25,10 +25,12 @@ typedef struct spmd_coll {
 } spmd_coll;
 
 /* open: meet, and see what the team posted. A single shard neither meets nor counts.
- *   post   NULL: the inputs, at spmd__coll_offset; they are the first input itself, or copies of all if `mailed` */
+ *   post   NULL: the inputs, to be found by spmd__coll_input */
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
                             spmd_coll *coll);
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
+/* Input k, in what a shard posted. */
+const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, const void *post, int k);
 /* May the call be `mailed`? The same on every shard that makes the same call. */
 bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args);
 /* Where input k begins in what is posted: inputs begin at cache lines. */

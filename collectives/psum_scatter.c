@@ -27,31 +27,46 @@ static spmd_status scatter_grad(spmd_ctx *ctx, const spmd_call *call, const spmd
     return spmd__all_gather(ctx, ct, &call->attr, gin);
 }
 
-static spmd_status scatter_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+/* Of input `list`, which may be one of several: programs merge calls. `sorted`: the posts by device; slices go by
+ * place, sums by device. */
+static void scatter_one(const spmd_coll *coll, const spmd_kernel_args *args, int list, const void *const *sorted)
 {
-    const spmd_view *out = &args->out[0];
-    spmd_coll coll;
-    const void *sorted[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
-    SPMD_TRY(spmd__coll_open(ctx, "psum_scatter", args, NULL, &coll));
-    spmd__coll_sort(&coll, sorted); /* slices go by place, sums by device */
-    spmd_fold fold = {SPMD_REDUCE_SUM, args->in[0].dtype, out->dtype, 1, coll.copy == spmd__stream};
+    const spmd_view *out = &args->out[list];
+    const void *input[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
+    for (int k = 0; k < coll->n; k++)
+        input[k] = spmd__coll_input(coll, args, sorted[k], list);
+    spmd_fold fold = {SPMD_REDUCE_SUM, args->in[list].dtype, out->dtype, 1, coll->copy == spmd__stream};
     int64_t run = spmd__coll_run(out->shape, (int)args->attr->i[SPMD_COLL_DIM], out->rank);
     int64_t count = spmd_view_count(out);
     for (int64_t done = 0; done < count; done += run) {
-        int64_t first = done * coll.n + coll.me * run;
-        for (int k = 0; k < coll.n; k++)
-            src[k] = (const char *)sorted[k] + (size_t)first * spmd_dtype_size(fold.in);
+        int64_t first = done * coll->n + coll->me * run;
+        for (int k = 0; k < coll->n; k++)
+            src[k] = (const char *)input[k] + (size_t)first * spmd_dtype_size(fold.in);
         void *dst = (char *)out->data + (size_t)done * spmd_dtype_size(fold.out);
-        spmd__fold(&fold, src, coll.n, &dst, 1, run);
+        spmd__fold(&fold, src, coll->n, &dst, 1, run);
     }
+}
+
+static spmd_status scatter_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    spmd_coll coll;
+    const void *sorted[SPMD_MAX_DEVICES];
+    SPMD_TRY(spmd__coll_open(ctx, "psum_scatter", args, NULL, &coll));
+    spmd__coll_sort(&coll, sorted);
+    for (int list = 0; list < args->nin; list++)
+        scatter_one(&coll, args, list, sorted);
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }
 
 spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
 {
-    static const spmd_op op = {
-        .name = "psum_scatter", .shape = scatter_shape, .grad = scatter_grad, .host = scatter_host, .collective = true};
+    static const spmd_op op = {.name = "psum_scatter",
+                               .shape = scatter_shape,
+                               .grad = scatter_grad,
+                               .host = scatter_host,
+                               .list = true,
+                               .collective = true};
     SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
     return SPMD_OK;
 }

@@ -43,20 +43,21 @@ enum { ROWS = 512, WIDTH = 32, CLASSES = 8, FEATURES = 16 };
 typedef struct layout {
     const char *name, *axes, *spec[PARAMS + 1]; /* of the parameters, and of the batch */
     bool by_hand;                               /* the source is right in explicit mode, too */
+    int calls;                                  /* of a program; 0: as by hand, or not counted */
 } layout;
 
 static const layout layouts[] = {
-    {"data 2", "data=2,model=1", {"", "", "", "", "data"}, true},
-    {"data 4", "data=4,model=1", {"", "", "", "", "data"}, true},
-    {"tensor parallel", "data=1,model=2", {"-,model", "model", "model,-", "", ""}, true},
-    {"both", "data=2,model=2", {"-,model", "model", "model,-", "", "data"}, true},
-    {"both, model first", "model=2,data=2", {"-,model", "model", "model,-", "", "data"}, true},
-    {"fsdp", "data=2,model=1", {"data", "data", "data", "data", "data"}, false},
-    {"fsdp and tensor parallel", "data=2,model=2", {"data,model", "model", "model,data", "data", "data"}, false},
-    {"rows over both", "data=2,model=2", {"", "", "", "", "(data,model)"}, false},
-    {"rows over both, minor first", "data=2,model=2", {"", "", "", "", "(model,data)"}, false},
-    {"weights over both", "data=2,model=2", {"-,(model,data)", "(data,model)", "(data,model)", "model", ""}, false},
-    {"replicated", "data=2,model=2", {"", "", "", "", ""}, false},
+    {"data 2", "data=2,model=1", {"", "", "", "", "data"}, true, 0},
+    {"data 4", "data=4,model=1", {"", "", "", "", "data"}, true, 0},
+    {"tensor parallel", "data=1,model=2", {"-,model", "model", "model,-", "", ""}, true, 0},
+    {"both", "data=2,model=2", {"-,model", "model", "model,-", "", "data"}, true, 0},
+    {"both, model first", "model=2,data=2", {"-,model", "model", "model,-", "", "data"}, true, 0},
+    {"fsdp", "data=2,model=1", {"data", "data", "data", "data", "data"}, false, 3},
+    {"fsdp and tensor parallel", "data=2,model=2", {"data,model", "model", "model,data", "data", "data"}, false, 0},
+    {"rows over both", "data=2,model=2", {"", "", "", "", "(data,model)"}, false, 1},
+    {"rows over both, minor first", "data=2,model=2", {"", "", "", "", "(model,data)"}, false, 0},
+    {"weights over both", "data=2,model=2", {"-,(model,data)", "(data,model)", "(data,model)", "model", ""}, false, 0},
+    {"replicated", "data=2,model=2", {"", "", "", "", ""}, false, 0},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
@@ -105,7 +106,7 @@ static void expect_equal(const layout *l, const auto_run *r, const auto_run *wan
 START_TEST(trains_as_on_one_device)
 {
     const layout *l = &layouts[_i];
-    static const layout one = {"one", "data=1,model=1", {"", "", "", "", ""}, true};
+    static const layout one = {"one", "data=1,model=1", {"", "", "", "", ""}, true, 0};
     spmd_value in[INPUTS];
     make_inputs(in);
     auto_run want, r, hand;
@@ -114,6 +115,8 @@ START_TEST(trains_as_on_one_device)
         run_step(l, in, false, jit, &r);
         expect_equal(l, &r, &want, jit ? "program" : "eager");
         spmd_values_free(r.out, OUTPUTS);
+        ck_assert_msg(!jit || !l->calls || r.stats.collectives == l->calls, "%s: %lld calls, wanted %d", l->name,
+                      (long long)r.stats.collectives, l->calls);
         if (!l->by_hand)
             continue;
         run_step(l, in, true, jit, &hand);
