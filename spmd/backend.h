@@ -30,6 +30,9 @@ typedef struct spmd_backend {
 SPMD_BACKEND_LIST(SPMD_BACKEND_DECLARE)
 #undef SPMD_BACKEND_DECLARE
 
+/* Calls the host kernel, and times it if the job has a profile. */
+spmd_status spmd__run_timed(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args);
+
 /* Waits for the shard's stream. */
 spmd_status spmd__sync(spmd_ctx *ctx);
 

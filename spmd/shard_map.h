@@ -28,7 +28,8 @@ typedef struct spmd_stats {
     bool streams_differ; /* shards issued different ops */
 } spmd_stats;
 
-typedef struct spmd_jit spmd_jit; /* spmd/jit.h */
+typedef struct spmd_jit spmd_jit;         /* spmd/jit.h */
+typedef struct spmd_profile spmd_profile; /* spmd/profile.h */
 
 typedef struct spmd_job {
     spmd_mesh *mesh;
@@ -42,6 +43,7 @@ typedef struct spmd_job {
     bool verify_replication;    /* also compare the bytes of outputs claimed as replicated */
     spmd_jit *jit;              /* record once, then replay (spmd/jit.h); NULL: eager */
     bool verify_recording;      /* with jit: record again and name what changed */
+    spmd_profile *profile;      /* optional: times every op (spmd/profile.h) */
     spmd_stats *stats;          /* optional */
 } spmd_job;
 

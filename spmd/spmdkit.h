@@ -15,5 +15,6 @@
 #include "spmd/custom.h"
 #include "spmd/grad.h"
 #include "spmd/jit.h"
+#include "spmd/profile.h"
 
 #endif

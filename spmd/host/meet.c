@@ -97,7 +97,9 @@ static slot *line(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int d
 void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
 {
     const spmd_mesh *mesh = ctx->mesh;
-    *out = (spmd_group){.n = 1};
+    out->n = 1; /* devices beyond n are left as they are: this runs in every collective */
+    out->me = 0;
+    out->mask = 0;
     int stride[SPMD_MAX_AXES], base = 0;
     for (int a = mesh->naxes - 1, s = 1; a >= 0; s *= mesh->size[a], a--) {
         stride[a] = s;

@@ -51,7 +51,7 @@ static spmd_status run_item(stream *s, const item *work)
     ctx->transposing = work->transposing;
     nap(&s->random, 16, 200);
     SPMD_CHECK(work->op->host, SPMD_EUNSUPPORTED, "%s has no kernel for backend host-strict", work->op->name);
-    return work->op->host(ctx, work->args);
+    return spmd__run_timed(ctx, work->op, work->args);
 }
 
 static void *stream_main(void *argument)
