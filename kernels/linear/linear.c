@@ -30,6 +30,7 @@ static const spmd_op linear_op = {
     .grad = linear_grad,
     .host = linear_host,
     .cost = spmd__affine_cost,
+    .sums = 3,
 };
 
 spmd_status spmd_linear(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *w, const spmd_tensor *bias,

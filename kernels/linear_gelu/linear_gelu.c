@@ -48,6 +48,8 @@ static const spmd_op linear_gelu_op = {
     .grad = linear_gelu_grad,
     .host = linear_gelu_host,
     .cost = spmd__affine_cost,
+    .residual = 1 << 1,
+    .sums = 3,
 };
 
 spmd_status spmd_linear_gelu(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *w, const spmd_tensor *bias,

@@ -105,6 +105,7 @@ static const spmd_op xent_op = {
     .grad = xent_grad,
     .host = xent_host,
     .cost = xent_cost,
+    .residual = 1 << 1,
 };
 
 spmd_status spmd_softmax_cross_entropy(spmd_ctx *ctx, const spmd_tensor *logits, const spmd_tensor *labels,
