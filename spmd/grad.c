@@ -130,7 +130,8 @@ static bool can_sum(const spmd_ctx *ctx, const backward *b, const spmd_call *cal
     if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth)
         return false;
     for (int j = 0; j < call->nin; j++)
-        if ((call->in[j].vary & ~(unsigned)sum->vary) || call->in[j].partial || (j < k && call->in[j].id == call->in[k].id))
+        if ((call->in[j].vary & ~(unsigned)sum->vary) || call->in[j].partial ||
+            (j < k && call->in[j].id == call->in[k].id))
             return false;
     for (int j = 0; j < call->nout; j++)
         if (ct[j].id && (ct[j].vary != sum->vary || ct[j].partial))

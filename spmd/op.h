@@ -61,8 +61,8 @@ typedef struct spmd_op {
     spmd_status (*host)(spmd_ctx *ctx, const spmd_kernel_args *args);
     void (*cost)(const spmd_call *call, spmd_cost *cost); /* (optional) NULL: no flops, bytes of all operands once */
     void (*rule)(const spmd_call *call, struct spmd_labels *labels); /* (optional) see spmd/rule.h; NULL: all whole */
-    uint64_t linear; /* bit k: linear in input k; a partial input k is then allowed and makes the outputs partial */
-    uint64_t like;   /* bit k: input k gives shape and state only; it is not read and takes no gradient */
+    uint64_t linear;   /* bit k: linear in input k; a partial input k is then allowed and makes the outputs partial */
+    uint64_t like;     /* bit k: input k gives shape and state only; it is not read and takes no gradient */
     uint64_t residual; /* bit k: output k is kept for the gradient of this call only; ct[k] is not made (id 0) */
     /* Bit k: the gradient can add to what was found before. gin[k] then may arrive set (id not 0), with the state that
      * the gradient's own part will have, and must leave as the sum of both; its memory is the op's, if donated. */
