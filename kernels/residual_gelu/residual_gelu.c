@@ -26,11 +26,8 @@ static spmd_status residual_gelu_grad(spmd_ctx *ctx, const spmd_call *call, cons
                                       spmd_tensor *gin)
 {
     spmd_tensor dz;
-    SPMD_TRY(spmd__gelu_backprop(ctx, &ct[0], &call->out[1], &dz, &gin[2]));
-    if (need[0]) { /* the product then adds to it */
-        SPMD_TRY(spmd_scale(ctx, &ct[0], call->attr.f[KEEP], &gin[0]));
-        spmd_donate(&gin[0]);
-    }
+    SPMD_TRY(spmd__residual_backprop(ctx, &ct[0], &call->out[1], call->attr.f[KEEP], &dz, &gin[0], &gin[2]));
+    spmd_donate(&gin[0]); /* the product adds to it */
     return spmd__affine_grad(ctx, call, &dz, need, gin);
 }
 
