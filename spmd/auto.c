@@ -1,7 +1,8 @@
 /* The automatic mode: the table of placements, and the way from a user's call to a local one.
  *
- * The tape holds the user's call with its operands as he knows them, so that the backward pass chooses its own layouts;
- * what was moved for a call is remembered, so that a weight gathered for the forward pass serves the backward pass. */
+ * The tape holds the user's call with its operands before they are moved, so that the backward pass chooses its own
+ * layouts; what was moved for a call is remembered, so that a weight gathered for the forward pass serves the backward
+ * pass. */
 #include "spmd/auto.h"
 #include "spmd/auto_map.h"
 #include "spmd/linear.h"

@@ -163,7 +163,7 @@ static spmd_status take(spmd_ctx *ctx, const step *s, spmd_tensor *block)
     return spmd__linear_gather(ctx, block, s->dim, &s->axes, block);
 }
 
-/* What moves a value are explicit calls on blocks, and no part of the user's function: the tape keeps his value. */
+/* What moves a value are explicit calls on blocks, and no part of the user's function: the tape keeps the value. */
 typedef struct users_side {
     struct spmd_automatic *automatic;
     int depth;
