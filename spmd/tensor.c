@@ -85,7 +85,7 @@ spmd_tensor *spmd_donate(spmd_tensor *tensor)
 const char *spmd__shape_text(const spmd_tensor *t, char text[96])
 {
     int used = snprintf(text, 96, "%s[", spmd_dtype_name(t->dtype));
-    for (int d = 0; d < t->rank && used < 80; d++)
+    for (int d = 0; d < t->rank && used < 74; d++) /* one size more fits: 21 letters, and the bracket */
         used += snprintf(text + used, 96 - (size_t)used, "%s%lld", d ? "," : "", (long long)t->shape[d]);
     snprintf(text + used, 96 - (size_t)used, "]");
     return text;
