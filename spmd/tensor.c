@@ -135,6 +135,15 @@ bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b)
     return a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
 }
 
+bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape)
+{
+    int64_t bytes = (int64_t)spmd_dtype_size(dtype);
+    for (int d = 0; d < rank; d++)
+        if (__builtin_mul_overflow(bytes, shape[d], &bytes))
+            return false;
+    return true;
+}
+
 spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out)
 {
     SPMD_CHECK(dim >= -rank && dim < rank, SPMD_ESHAPE, "%s: dimension %lld of a tensor of rank %d: expected %d to %d",
