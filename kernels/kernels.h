@@ -83,6 +83,9 @@ SPMD_API spmd_status spmd_linear(spmd_ctx *ctx, const spmd_tensor *x, const spmd
 /* gelu(x w + bias), one op: the pre-activation's derivative is kept for the backward pass. */
 SPMD_API spmd_status spmd_linear_gelu(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *w,
                                       const spmd_tensor *bias, spmd_tensor *out);
+/* keep x + mix gelu(x w + bias), a residual block of one op; w is square. */
+SPMD_API spmd_status spmd_residual_gelu(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *w,
+                                        const spmd_tensor *bias, double keep, double mix, spmd_tensor *out);
 
 /* --- along the last dimension --- */
 SPMD_API spmd_status spmd_softmax(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out);

@@ -18,7 +18,8 @@ spmd_status spmd__broadcast_shape(const char *op, const spmd_tensor *in, int nin
 
 void spmd__pointwise_cost(const spmd_call *call, spmd_cost *cost); /* one operation an element of out[0] */
 
-/* Loops over contiguous vectors, and their kernels. Memory of outputs never overlaps the inputs'. */
+/* Loops over contiguous vectors, and their kernels. The output's memory is apart from the inputs', or an input's own
+ * if the op works in place. */
 typedef void spmd__unary_loop(const float *x, float *y, int64_t n);
 typedef void spmd__binary_loop(const float *a, const float *b, float *y, int64_t n);
 typedef void spmd__binary_i32_loop(const int32_t *a, const int32_t *b, int32_t *y, int64_t n);

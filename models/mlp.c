@@ -59,15 +59,11 @@ static spmd_status logits_shared(spmd_ctx *ctx, const spmd_model_config *config,
                                  const spmd_tensor *x, spmd_tensor *logits)
 {
     const double keep = 0.9, mix = 0.1;
-    spmd_tensor p[6], h, block;
+    spmd_tensor p[6], h;
     SPMD_TRY(cast_all(ctx, config->compute, params, 6, x, p, &h));
     SPMD_TRY(spmd_linear_gelu(ctx, &h, &p[0], &p[1], &h));
-    for (int repeat = 0; repeat < config->repeats; repeat++) {
-        SPMD_TRY(spmd_linear_gelu(ctx, &h, &p[2], &p[3], &block));
-        SPMD_TRY(spmd_scale(ctx, &block, mix, &block));
-        SPMD_TRY(spmd_scale(ctx, &h, keep, &h));
-        SPMD_TRY(spmd_add(ctx, &h, &block, &h));
-    }
+    for (int repeat = 0; repeat < config->repeats; repeat++)
+        SPMD_TRY(spmd_residual_gelu(ctx, &h, &p[2], &p[3], keep, mix, &h));
     return output_layer(ctx, &h, &p[4], &p[5], logits);
 }
 

@@ -25,7 +25,13 @@ typedef struct backward {
     spmd_tensor *ct;
     bool *need;        /* a parameter depends into it */
     bool *params_only; /* made of parameters alone, by no collective */
+    bool *own;         /* ct was made by an addition here: nothing else is in its memory */
 } backward;
+
+static bool bit(uint64_t mask, int k)
+{
+    return k < 64 && mask >> k & 1;
+}
 
 static bool known(const backward *b, uint32_t id)
 {
@@ -61,7 +67,10 @@ static spmd_status accumulate(spmd_ctx *ctx, backward *b, const spmd_tensor *val
     unsigned pending = g.vary & ~value->vary, before = sum->vary & ~value->vary;
     SPMD_TRY(settle(ctx, &g, pending & ~before));
     SPMD_TRY(settle(ctx, sum, before & ~pending));
-    return spmd__linear_add(ctx, sum, &g, sum);
+    bool *own = &b->own[value->id - b->first];
+    SPMD_TRY(spmd__linear_add(ctx, *own ? spmd_donate(sum) : sum, &g, sum));
+    *own = !ctx->automatic; /* there the sum may lie in several places */
+    return SPMD_OK;
 }
 
 static spmd_status make_table(spmd_ctx *ctx, backward *b, int from, int to, const spmd_tensor *params, int n)
@@ -80,11 +89,13 @@ static spmd_status make_table(spmd_ctx *ctx, backward *b, int from, int to, cons
     b->ct = spmd__scratch(ctx, b->n * sizeof *b->ct);
     b->need = spmd__scratch(ctx, b->n);
     b->params_only = spmd__scratch(ctx, b->n);
-    if (!b->ct || !b->need || !b->params_only)
+    b->own = spmd__scratch(ctx, b->n);
+    if (!b->ct || !b->need || !b->params_only || !b->own)
         return SPMD_ENOMEM;
     memset(b->ct, 0, b->n * sizeof *b->ct);
     memset(b->need, 0, b->n);
     memset(b->params_only, 0, b->n);
+    memset(b->own, 0, b->n);
     for (int k = 0; k < n; k++)
         b->need[params[k].id - low] = b->params_only[params[k].id - low] = true;
     return SPMD_OK;
@@ -93,8 +104,7 @@ static spmd_status make_table(spmd_ctx *ctx, backward *b, int from, int to, cons
 static bool takes_gradient(const backward *b, const spmd_call *call, int k)
 {
     const spmd_tensor *t = &call->in[k];
-    bool like = k < 64 && call->op->like >> k & 1;
-    return !like && known(b, t->id) && b->need[t->id - b->first] && spmd_dtype_is_float(t->dtype);
+    return !bit(call->op->like, k) && known(b, t->id) && b->need[t->id - b->first] && spmd_dtype_is_float(t->dtype);
 }
 
 /* Which values of the tape a parameter flows into. */
@@ -114,6 +124,52 @@ static void mark_needed(const spmd_ctx *ctx, backward *b, int from, int to)
     }
 }
 
+/* May the gradient add input k's part to what was found before? Only if that part will have the very state of the sum,
+ * so that there is nothing to settle between them: a gradient without collectives varies over what the cotangent does,
+ * at least, and over what any operand does, at most. Not under an outer gradient, whose tape knows plain ops only, nor
+ * in automatic mode, where a sum may be open over the mesh and the product not. */
+static bool can_sum(const spmd_ctx *ctx, const backward *b, const spmd_call *call, const spmd_tensor *ct, int k)
+{
+    const spmd_tensor *sum = &b->ct[call->in[k].id - b->first];
+    if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth || ctx->automatic)
+        return false;
+    for (int j = 0; j < call->nin; j++)
+        if ((call->in[j].vary & ~(unsigned)sum->vary) || call->in[j].partial ||
+            (j < k && call->in[j].id == call->in[k].id))
+            return false;
+    for (int j = 0; j < call->nout; j++)
+        if (ct[j].id && (ct[j].vary != sum->vary || ct[j].partial))
+            return false;
+    return true;
+}
+
+static spmd_status call_gradient(spmd_ctx *ctx, backward *b, const spmd_call *call, const spmd_tensor *ct,
+                                 const bool *need, spmd_tensor *gin)
+{
+    bool *summed = spmd__scratch(ctx, (size_t)call->nin + 1);
+    if (!summed)
+        return SPMD_ENOMEM;
+    memset(gin, 0, (size_t)call->nin * sizeof *gin);
+    for (int k = 0; k < call->nin; k++) {
+        summed[k] = need[k] && can_sum(ctx, b, call, ct, k);
+        if (!summed[k])
+            continue;
+        gin[k] = b->ct[call->in[k].id - b->first];
+        if (b->own[call->in[k].id - b->first])
+            spmd_donate(&gin[k]);
+    }
+    SPMD_TRY(call->op->grad(ctx, call, ct, need, gin));
+    for (int k = 0; k < call->nin; k++) {
+        if (summed[k]) {
+            b->ct[call->in[k].id - b->first] = gin[k];
+            b->own[call->in[k].id - b->first] = true;
+        } else if (need[k] && gin[k].id) {
+            SPMD_TRY(accumulate(ctx, b, &call->in[k], &gin[k]));
+        }
+    }
+    return SPMD_OK;
+}
+
 static spmd_status transpose(spmd_ctx *ctx, backward *b, const spmd_call *call)
 {
     spmd_tensor *ct = spmd__scratch(ctx, (size_t)(call->nout + call->nin) * sizeof *ct), *gin = ct + call->nout;
@@ -131,17 +187,12 @@ static spmd_status transpose(spmd_ctx *ctx, backward *b, const spmd_call *call)
     SPMD_CHECK(call->op->grad, SPMD_EGRAD, "%s has no gradient, but a parameter flows into it: use spmd_stop_gradient",
                call->op->name);
     for (int k = 0; k < call->nout; k++)
-        if (!ct[k].id && spmd_dtype_is_float(call->out[k].dtype)) {
+        if (!ct[k].id && !bit(call->op->residual, k) && spmd_dtype_is_float(call->out[k].dtype)) {
             SPMD_TRY(spmd__linear_fill(ctx, &call->out[k], 0, &ct[k]));
             SPMD_TRY(widen(ctx, &ct[k], ctx->loss_axes));
         }
-    memset(gin, 0, (size_t)call->nin * sizeof *gin);
     ctx->site = call->site;
-    SPMD_TRY(call->op->grad(ctx, call, ct, need, gin));
-    for (int k = 0; k < call->nin; k++)
-        if (need[k] && gin[k].id)
-            SPMD_TRY(accumulate(ctx, b, &call->in[k], &gin[k]));
-    return SPMD_OK;
+    return call_gradient(ctx, b, call, ct, need, gin);
 }
 
 /* Rule 4, one meeting for all parameters that want the same axes. */

@@ -55,14 +55,18 @@ typedef struct spmd_op {
      * `partial` what passes through by `linear` (a collective sets both itself). It may complete call->attr. */
     spmd_status (*shape)(spmd_ctx *ctx, spmd_call *call);
     /* (optional; NULL: a wanted gradient is EGRAD) ct[k]: cotangent of out[k], zeros if unused. Emits ops that make
-     * gin[k] for every k with need[k]; a gin left alone means zero. gin[k] has in[k]'s dtype and shape. */
+     * gin[k] for every k with need[k]; a gin left alone means zero. gin[k] has in[k]'s dtype and shape. See `sums`. */
     spmd_status (*grad)(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                         spmd_tensor *gin);
     spmd_status (*host)(spmd_ctx *ctx, const spmd_kernel_args *args);
     void (*cost)(const spmd_call *call, spmd_cost *cost); /* (optional) NULL: no flops, bytes of all operands once */
     void (*rule)(const spmd_call *call, struct spmd_labels *labels); /* (optional) see spmd/rule.h; NULL: all whole */
-    uint64_t linear; /* bit k: linear in input k; a partial input k is then allowed and makes the outputs partial */
-    uint64_t like;   /* bit k: input k gives shape and state only; it is not read and takes no gradient */
+    uint64_t linear;   /* bit k: linear in input k; a partial input k is then allowed and makes the outputs partial */
+    uint64_t like;     /* bit k: input k gives shape and state only; it is not read and takes no gradient */
+    uint64_t residual; /* bit k: output k is kept for the gradient of this call only; ct[k] is not made (id 0) */
+    /* Bit k: the gradient can add to what was found before. gin[k] then may arrive set (id not 0), with the state that
+     * the gradient's own part will have, and must leave as the sum of both; its memory is the op's, if donated. */
+    uint64_t sums;
     bool joint;      /* the linear inputs must be partial over the same axes (add) */
     bool view;       /* out[0] is in[0]'s memory; no kernel */
     bool in_place;   /* out[k] may be in[k]'s memory, if the user donated it */

@@ -111,6 +111,30 @@ static void put(shelf *s, spmd_planned *value)
     s->top = at + bytes > s->top ? at + bytes : s->top;
 }
 
+/* May output k of call i lie where its input k lies, which nothing needs any more? */
+static spmd_planned *taken_over(spmd_program *p, int i, int k, const spmd_planned *value)
+{
+    const spmd_call *call = &p->calls[i];
+    if (!call->op->in_place || k >= call->nin)
+        return NULL;
+    spmd_planned *from = root_of(p, call->in[k].id);
+    if (from->place != SPMD_PLACE_MEMORY || from->last != i || from->bytes != value->bytes)
+        return NULL;
+    for (int j = 0; j < call->nin; j++)
+        if (j != k && root_of(p, call->in[j].id) == from)
+            return NULL;
+    return from;
+}
+
+static void replace(shelf *s, const spmd_planned *from, spmd_planned *value)
+{
+    int place = 0;
+    while (s->value[place] != from)
+        place++;
+    s->value[place] = value;
+    value->offset = from->offset;
+}
+
 static spmd_status place_memory(spmd_program *p)
 {
     shelf s = {.value = spmd__arena_get(&p->arena, (p->ids + 1) * sizeof *s.value)};
@@ -120,7 +144,12 @@ static spmd_status place_memory(spmd_program *p)
         expire(&s, i);
         for (int k = 0; k < p->calls[i].nout; k++) {
             spmd_planned *value = &p->plan[p->calls[i].out[k].id];
-            if (value->root == p->calls[i].out[k].id && value->place == SPMD_PLACE_MEMORY && value->bytes)
+            if (value->root != p->calls[i].out[k].id || value->place != SPMD_PLACE_MEMORY || !value->bytes)
+                continue;
+            const spmd_planned *from = taken_over(p, i, k, value);
+            if (from)
+                replace(&s, from, value);
+            else
                 put(&s, value);
         }
     }

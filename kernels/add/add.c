@@ -3,15 +3,16 @@
 #include "kernels/pointwise.h"
 #include "spmd/linear.h"
 
-SPMD_CLONES static void add_loop(const float *restrict a, const float *restrict b, float *restrict y, int64_t n)
+SPMD_CLONES static void add_loop(const float *a, const float *b, float *y, int64_t n)
 {
+    SPMD_SAME_PLACE
     for (int64_t i = 0; i < n; i++)
         y[i] = a[i] + b[i];
 }
 
-SPMD_CLONES static void add_loop_i32(const int32_t *restrict a, const int32_t *restrict b, int32_t *restrict y,
-                                     int64_t n)
+SPMD_CLONES static void add_loop_i32(const int32_t *a, const int32_t *b, int32_t *y, int64_t n)
 {
+    SPMD_SAME_PLACE
     for (int64_t i = 0; i < n; i++)
         y[i] = (int32_t)((uint32_t)a[i] + (uint32_t)b[i]);
 }
@@ -40,6 +41,7 @@ static const spmd_op add_op = {
     .rule = spmd__label_pointwise,
     .linear = 3,
     .joint = true,
+    .in_place = true,
 };
 
 spmd_status spmd_add(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, spmd_tensor *out)

@@ -69,6 +69,7 @@ static const spmd_op bias_gelu_op = {
     .host = bias_gelu_host,
     .cost = bias_gelu_cost,
     .rule = spmd__label_pointwise,
+    .residual = 1 << 1,
 };
 
 spmd_status spmd_bias_gelu(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *bias, spmd_tensor *out)

@@ -10,5 +10,8 @@ void spmd__bias_gelu_row(float *restrict y, const float *restrict bias, float *r
 /* dz = ct * slope, and dbias = its sum over rows in the same pass. ct, slope [.., n]. No gradient. */
 spmd_status spmd__gelu_backprop(spmd_ctx *ctx, const spmd_tensor *ct, const spmd_tensor *slope, spmd_tensor *dz,
                                 spmd_tensor *dbias);
+/* The same, and kept = keep * ct on the way. */
+spmd_status spmd__residual_backprop(spmd_ctx *ctx, const spmd_tensor *ct, const spmd_tensor *slope, double keep,
+                                    spmd_tensor *dz, spmd_tensor *kept, spmd_tensor *dbias);
 
 #endif

@@ -52,6 +52,7 @@ static const spmd_op attention_op = {
     .host = spmd__attention_host,
     .cost = attention_cost,
     .rule = attention_rule,
+    .residual = 1 << 1,
 };
 
 spmd_status spmd_causal_attention(spmd_ctx *ctx, const spmd_tensor *q, const spmd_tensor *k, const spmd_tensor *v,

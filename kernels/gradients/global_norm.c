@@ -1,4 +1,5 @@
 /* The norm of a whole list of tensors, whatever mix of sharded and replicated they are. */
+#include "kernels/gradients/sum_squares.h"
 #include "kernels/kernels.h"
 #include "spmd/linear.h"
 
@@ -10,9 +11,7 @@ static spmd_status add_squares(spmd_ctx *ctx, const spmd_tensor *tensors, int n,
     for (int k = 0; k < n; k++) {
         if (spmd__spread(ctx, &tensors[k]) != spread)
             continue;
-        SPMD_TRY(spmd_cast(ctx, &tensors[k], SPMD_F32, &squares));
-        SPMD_TRY(spmd_square(ctx, &squares, &squares));
-        SPMD_TRY(spmd_sum(ctx, &squares, NULL, 0, false, &squares));
+        SPMD_TRY(spmd__sum_squares(ctx, &tensors[k], &squares));
         if (sum.id)
             SPMD_TRY(spmd_add(ctx, &sum, &squares, &sum));
         else

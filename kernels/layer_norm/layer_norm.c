@@ -95,6 +95,7 @@ static const spmd_op layer_norm_op = {
     .host = layer_norm_host,
     .cost = layer_norm_cost,
     .rule = layer_norm_rule,
+    .residual = 1 << 1 | 1 << 2,
 };
 
 spmd_status spmd_layer_norm(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *gain, const spmd_tensor *bias,

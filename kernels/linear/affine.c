@@ -52,12 +52,17 @@ spmd_status spmd__affine_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_t
     spmd_tensor rows_x, rows_dz;
     SPMD_TRY(spmd__as_matrix(ctx, dz, &rows_dz));
     if (need[0]) {
-        SPMD_TRY(spmd_matmul(ctx, &rows_dz, w, false, true, &gin[0]));
-        SPMD_TRY(spmd_reshape(ctx, &gin[0], x->rank, x->shape, &gin[0]));
+        spmd_tensor dx = {0};
+        bool donated = gin[0].donated;
+        if (gin[0].id)
+            SPMD_TRY(spmd__as_matrix(ctx, &gin[0], &dx));
+        dx.donated = donated; /* views are not */
+        SPMD_TRY(spmd__matmul_onto(ctx, &rows_dz, w, false, true, &dx));
+        SPMD_TRY(spmd_reshape(ctx, &dx, x->rank, x->shape, &gin[0]));
     }
     if (need[1]) {
         SPMD_TRY(spmd__as_matrix(ctx, x, &rows_x));
-        SPMD_TRY(spmd_matmul(ctx, &rows_x, &rows_dz, true, false, &gin[1]));
+        SPMD_TRY(spmd__matmul_onto(ctx, &rows_x, &rows_dz, true, false, &gin[1]));
     }
     return SPMD_OK;
 }

@@ -9,7 +9,8 @@
 spmd_status spmd__affine_shape(const char *op, const spmd_call *call, spmd_tensor *out);
 void spmd__affine_rule(const spmd_call *call, spmd_labels *labels);
 void spmd__affine_cost(const spmd_call *call, spmd_cost *cost);
-/* Cotangents of x (dz w^T) and w (x^T dz, summed over all rows by the one product), where wanted. */
+/* Cotangents of x (dz w^T) and w (x^T dz, summed over all rows by the one product), where wanted, added to what gin
+ * holds: an op with this gradient has the sums 3. */
 spmd_status spmd__affine_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *dz, const bool *need,
                               spmd_tensor *gin);
 /* x w (+ bias if not NULL) for the views of an affine op, into `out` of dtype `out_dtype`. */

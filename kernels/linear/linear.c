@@ -31,6 +31,7 @@ static const spmd_op linear_op = {
     .host = linear_host,
     .cost = spmd__affine_cost,
     .rule = spmd__affine_rule,
+    .sums = 3,
 };
 
 spmd_status spmd_linear(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *w, const spmd_tensor *bias,

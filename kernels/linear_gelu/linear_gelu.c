@@ -49,6 +49,8 @@ static const spmd_op linear_gelu_op = {
     .host = linear_gelu_host,
     .cost = spmd__affine_cost,
     .rule = spmd__affine_rule,
+    .residual = 1 << 1,
+    .sums = 3,
 };
 
 spmd_status spmd_linear_gelu(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *w, const spmd_tensor *bias,

@@ -14,7 +14,7 @@ typedef struct spmd__gemm_case {
     int64_t batch, m, n, k;
     bool transpose_a, transpose_b; /* A is [k, m]; B is [n, k] */
     bool share_b;                  /* one B for all of the batch */
-    bool accumulate;               /* add to out; f32 only, without bias */
+    bool accumulate;               /* add to out; without bias */
 } spmd__gemm_case;
 
 spmd_status spmd__gemm(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
@@ -27,6 +27,16 @@ spmd_status spmd__gemm_reference(spmd_ctx *ctx, const spmd__gemm_case *c, const 
 /* *done is false, and nothing else has happened, if oneDNN is not built in or has no fast kernel for the case. */
 spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
                               void *out, bool *done);
+
+/* The case of a matmul's views, transposes in attr->i[0] and [1]. */
+spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, const spmd_view *b, const spmd_view *out);
+spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call);
+void spmd__matmul_cost(const spmd_call *call, spmd_cost *cost);
+void spmd__matmul_rule(const spmd_call *call, struct spmd_labels *labels);
+
+/* *sum += a b; with sum->id 0: *sum = a b. In one product that adds to the sum where it lies, if it is donated. */
+spmd_status spmd__matmul_onto(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, bool transpose_a,
+                              bool transpose_b, spmd_tensor *sum);
 
 /* x [.., k] as [rows, k]: leading dimensions become one. */
 spmd_status spmd__as_matrix(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out);

@@ -5,7 +5,7 @@
 #include "spmd/rule.h"
 #include <string.h>
 
-static spmd_status matmul_shape(spmd_ctx *ctx, spmd_call *call)
+spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
     const spmd_tensor *a = &call->in[0], *b = &call->in[1];
@@ -42,14 +42,15 @@ spmd_status spmd__as_matrix(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *ou
     return spmd_reshape(ctx, x, SPMD_SHAPE(rows, last), out);
 }
 
-/* With C = A B and its cotangent G: dA = G B^T. For a stored transposed it is (G B^T)^T = B G^T. */
+/* With C = A B and its cotangent G: dA = G B^T. For a stored transposed it is (G B^T)^T = B G^T. `out` holds 0 or what
+ * to add to, here and below. */
 static spmd_status matmul_grad_a(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *g, spmd_tensor *out)
 {
     const spmd_tensor *a = &call->in[0];
     bool ta = call->attr.i[0], tb = call->attr.i[1];
     spmd_tensor b = call->in[1];
     if (!ta)
-        return spmd_matmul(ctx, g, &b, false, !tb, out);
+        return spmd__matmul_onto(ctx, g, &b, false, !tb, out);
     if (b.rank < a->rank) { /* b is the left operand now, and only the right one may be shared by the batch */
         int64_t shape[SPMD_MAX_RANK];
         memcpy(shape, a->shape, sizeof shape);
@@ -57,7 +58,7 @@ static spmd_status matmul_grad_a(spmd_ctx *ctx, const spmd_call *call, const spm
         shape[a->rank - 1] = b.shape[1];
         SPMD_TRY(spmd_broadcast_to(ctx, &b, a->rank, shape, &b));
     }
-    return spmd_matmul(ctx, &b, g, tb, true, out);
+    return spmd__matmul_onto(ctx, &b, g, tb, true, out);
 }
 
 /* dB = A^T G; for b stored transposed it is G^T A. A b shared by the batch sums over it: within one product where the
@@ -71,11 +72,15 @@ static spmd_status matmul_grad_b(spmd_ctx *ctx, const spmd_call *call, const spm
         SPMD_TRY(spmd__as_matrix(ctx, &a, &a));
         SPMD_TRY(spmd__as_matrix(ctx, &g, &g));
     }
-    SPMD_TRY(tb ? spmd_matmul(ctx, &g, &a, true, ta, out) : spmd_matmul(ctx, &a, &g, !ta, false, out));
-    if (shared && ta) {
-        const int leading[SPMD_MAX_RANK] = {0, 1, 2, 3, 4, 5};
-        SPMD_TRY(spmd_sum(ctx, out, leading, out->rank - 2, false, out));
-    }
+    spmd_tensor batch = {0}, *to = shared && ta ? &batch : out;
+    SPMD_TRY(tb ? spmd__matmul_onto(ctx, &g, &a, true, ta, to) : spmd__matmul_onto(ctx, &a, &g, !ta, false, to));
+    if (to == out)
+        return SPMD_OK;
+    const int leading[SPMD_MAX_RANK] = {0, 1, 2, 3, 4, 5};
+    SPMD_TRY(spmd_sum(ctx, &batch, leading, batch.rank - 2, false, &batch));
+    if (out->id)
+        return spmd_add(ctx, out, &batch, out);
+    *out = batch;
     return SPMD_OK;
 }
 
@@ -89,10 +94,9 @@ static spmd_status matmul_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_
     return SPMD_OK;
 }
 
-static spmd_status matmul_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, const spmd_view *b, const spmd_view *out)
 {
-    const spmd_view *a = &args->in[0], *b = &args->in[1], *out = &args->out[0];
-    bool ta = args->attr->i[0], tb = args->attr->i[1];
+    bool ta = attr->i[0], tb = attr->i[1];
     spmd__gemm_case c = {.dtype = a->dtype,
                          .out_dtype = out->dtype,
                          .batch = 1,
@@ -108,10 +112,17 @@ static spmd_status matmul_host(spmd_ctx *ctx, const spmd_kernel_args *args)
         c.m *= c.batch;
         c.batch = 1;
     }
+    return c;
+}
+
+static spmd_status matmul_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    const spmd_view *a = &args->in[0], *b = &args->in[1], *out = &args->out[0];
+    const spmd__gemm_case c = spmd__matmul_case(args->attr, a, b, out);
     return spmd__gemm(ctx, &c, a->data, b->data, NULL, out->data);
 }
 
-static void matmul_cost(const spmd_call *call, spmd_cost *cost)
+void spmd__matmul_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *a = &call->in[0], *out = &call->out[0];
     int64_t k = a->shape[a->rank - (call->attr.i[0] ? 2 : 1)];
@@ -121,7 +132,7 @@ static void matmul_cost(const spmd_call *call, spmd_cost *cost)
 }
 
 /* Leading dimensions, then m and n; k is in no output, so cutting it makes the product partial. */
-static void matmul_rule(const spmd_call *call, spmd_labels *labels)
+void spmd__matmul_rule(const spmd_call *call, spmd_labels *labels)
 {
     int ra = call->in[0].rank, rb = call->in[1].rank;
     bool ta = call->attr.i[0], tb = call->attr.i[1];
@@ -138,12 +149,13 @@ static void matmul_rule(const spmd_call *call, spmd_labels *labels)
 
 static const spmd_op matmul_op = {
     .name = "matmul",
-    .shape = matmul_shape,
+    .shape = spmd__matmul_shape,
     .grad = matmul_grad,
     .host = matmul_host,
-    .cost = matmul_cost,
-    .rule = matmul_rule,
+    .cost = spmd__matmul_cost,
+    .rule = spmd__matmul_rule,
     .linear = 3,
+    .sums = 3,
 };
 
 spmd_status spmd_matmul(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, bool transpose_a, bool transpose_b,

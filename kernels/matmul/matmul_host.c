@@ -31,6 +31,8 @@ static spmd_status gemm_wide(spmd_ctx *ctx, const spmd__gemm_case *c, const void
     float *wb = wa + na, *wbias = wb + nb, *wout = nwide ? wbias + nbias : out;
     spmd__widen(c->dtype, a, na, wa);
     spmd__widen(c->dtype, b, nb, wb);
+    if (c->accumulate && nwide)
+        spmd__widen(c->out_dtype, out, nout, wout);
     if (bias)
         spmd__widen(c->dtype, bias, nbias, wbias);
     SPMD_TRY(spmd__gemm(ctx, &wide, wa, wb, bias ? wbias : NULL, wout));

@@ -3,8 +3,9 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
-SPMD_CLONES static void scale_loop(const float *restrict x, float factor, float *restrict y, int64_t n)
+SPMD_CLONES static void scale_loop(const float *x, float factor, float *y, int64_t n)
 {
+    SPMD_SAME_PLACE
     for (int64_t i = 0; i < n; i++)
         y[i] = x[i] * factor;
 }
@@ -47,6 +48,7 @@ static const spmd_op scale_op = {
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 1,
+    .in_place = true,
 };
 
 spmd_status spmd_scale(spmd_ctx *ctx, const spmd_tensor *x, double factor, spmd_tensor *out)

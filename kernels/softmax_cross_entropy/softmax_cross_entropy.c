@@ -113,6 +113,7 @@ static const spmd_op xent_op = {
     .host = xent_host,
     .cost = xent_cost,
     .rule = xent_rule,
+    .residual = 1 << 1,
 };
 
 spmd_status spmd_softmax_cross_entropy(spmd_ctx *ctx, const spmd_tensor *logits, const spmd_tensor *labels,
