@@ -40,8 +40,7 @@ int cli_failed(const cli_options *options, spmd_status status)
 static int run(int argc, char **argv)
 {
     static const char *const commands[] = {"train", "compare", "sweep", "info", "--help", "--version", NULL};
-    static const char *const later[] = {"compare",     "lesson",    "eval",  "report",
-                                        "predictions", "confusion", "watch", NULL};
+    static const char *const later[] = {"lesson", "eval", "report", "predictions", "confusion", "watch", NULL};
     const char *command = argc > 1 ? argv[1] : "";
     cli_options options;
     if (!*command || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {

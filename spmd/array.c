@@ -11,6 +11,8 @@ spmd_status spmd__array_shell(spmd_mesh *mesh, spmd_dtype dtype, int rank, const
     SPMD_CHECK(spmd_dtype_size(dtype), SPMD_EDTYPE, "dtype %d is not one", (int)dtype);
     SPMD_CHECK(rank == 0 || shape, SPMD_EINVAL, "shape must not be NULL for rank %d", rank);
     SPMD_TRY(spmd_spec_check(spec, mesh, rank, shape));
+    SPMD_CHECK(spmd__countable(dtype, rank, shape), SPMD_ESHAPE,
+               "a global shape of rank %d has more bytes than can be counted: use smaller sizes", rank);
     spmd_array *array = spmd__alloc(mesh, sizeof *array);
     if (!array)
         return SPMD_ENOMEM;
@@ -159,7 +161,7 @@ void spmd_array_destroy(spmd_array *array)
     if (!array)
         return;
     spmd_mesh *mesh = array->mesh;
-    if (atomic_load(&mesh->lost) && atomic_load(&mesh->running)) { /* a stuck thread may still use the blocks */
+    if (spmd__has_stuck_thread(mesh)) {
         array->orphan = mesh->orphans;
         mesh->orphans = array;
         return;

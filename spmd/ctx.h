@@ -96,6 +96,7 @@ struct spmd_mesh {
 
     spmd_device *devices;
     struct spmd_array *orphans; /* destroyed while a stuck thread might use them */
+    struct spmd_jit *orphan_jits;
     struct spmd_meetings *meetings;
     struct spmd_pinning *pinning;
 
@@ -112,6 +113,7 @@ struct spmd_mesh {
     bool automatic;
     bool failed_before; /* the meetings must be reset */
     _Atomic int64_t warnings;
+    atomic_bool updating; /* a program has begun to write into outputs' blocks */
 
     /* How the launch ends: with the first failure, or committed once every shard has succeeded; never both. */
     atomic_int fate; /* spmd_fate; changed under the lock */
@@ -120,13 +122,20 @@ struct spmd_mesh {
     char failure_text[SPMD_ERROR_SIZE];
 };
 
+/* What a launch used must then stay until the mesh is freed: a thread that never came back may still use it. */
+static inline bool spmd__has_stuck_thread(const spmd_mesh *mesh)
+{
+    return atomic_load(&mesh->lost) && atomic_load(&mesh->running);
+}
+
 /* False if the mesh's fault hook wants the operation to fail. */
 bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes);
-void *spmd__device_main(void *device);            /* launch.c: a device thread's life */
-void spmd__enter_shard(spmd_ctx *ctx);            /* messages of this thread name the shard from now on */
-spmd_status spmd__run_shard(spmd_ctx *ctx);       /* boundary.c: inputs, function, outputs */
-spmd_status spmd__job_check(const spmd_job *job); /* boundary.c: before any thread starts */
-void spmd__mesh_release(spmd_mesh *mesh);         /* drops one reference */
+void *spmd__device_main(void *device);                 /* launch.c: a device thread's life */
+void spmd__enter_shard(spmd_ctx *ctx);                 /* messages of this thread name the shard from now on */
+spmd_status spmd__run_shard(spmd_ctx *ctx);            /* boundary.c: inputs, function, outputs */
+spmd_status spmd__job_check(const spmd_job *job);      /* boundary.c: before any thread starts */
+struct spmd_jit *spmd__jit_free(struct spmd_jit *jit); /* jit.c; returns the next orphan */
+void spmd__mesh_release(spmd_mesh *mesh);              /* drops one reference */
 /* Ends the launch with this shard's failure; the first one wins, and none does after a commit. */
 void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text);
 /* True if the launch is committed: this shard says that all have succeeded, or another one has said so before. */

@@ -241,6 +241,10 @@ static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
     for (int k = 0; k < call->nout; k++)
         call->out[k] = (spmd_tensor){.vary = vary, .partial = partial};
     SPMD_TRY(call->op->shape(ctx, call));
+    for (int k = 0; k < call->nout; k++)
+        SPMD_CHECK(spmd__countable(call->out[k].dtype, call->out[k].rank, call->out[k].shape), SPMD_ESHAPE,
+                   "%s: output %d would be %s: more bytes than can be counted", call->op->name, k,
+                   spmd__shape_text(&call->out[k], (char[96]){0}));
     SPMD_TRY(ctx->automatic ? spmd__auto_launch(ctx, call) : spmd__launch(ctx, call));
     return ctx->depth ? spmd__push_tape(ctx, call) : SPMD_OK;
 }

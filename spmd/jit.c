@@ -21,7 +21,8 @@ static uint64_t mix_spec(uint64_t key, const spmd_spec *spec)
  * specs, and which outputs are also inputs. */
 static uint64_t key_of(const spmd_job *job, bool automatic)
 {
-    uint64_t key = mix((uint64_t)(uintptr_t)job->fn, (uint64_t)(uintptr_t)job->user + automatic);
+    uint64_t key = mix((uint64_t)(uintptr_t)job->fn, (uint64_t)(uintptr_t)job->user);
+    key = mix(key, (uint64_t)job->nin << 1 | automatic);
     for (int k = 0; k < job->nin; k++) {
         const spmd_array *a = job->in[k];
         key = mix(key, (uint64_t)a->dtype << 8 | (uint64_t)a->rank);
@@ -86,15 +87,27 @@ spmd_status spmd_jit_create(spmd_mesh *mesh, spmd_jit **out)
     return SPMD_OK;
 }
 
-void spmd_jit_destroy(spmd_jit *jit)
+spmd_jit *spmd__jit_free(spmd_jit *jit)
 {
-    if (!jit)
-        return;
+    spmd_jit *after = jit->orphan;
     for (spmd_jit_entry *e = jit->first, *next; e; e = next) {
         next = e->next;
         free_entry(e);
     }
     spmd__free(jit);
+    return after;
+}
+
+void spmd_jit_destroy(spmd_jit *jit)
+{
+    if (!jit)
+        return;
+    if (!spmd__has_stuck_thread(jit->mesh)) {
+        spmd__jit_free(jit);
+        return;
+    }
+    jit->orphan = jit->mesh->orphan_jits;
+    jit->mesh->orphan_jits = jit;
 }
 
 int spmd_jit_programs(const spmd_jit *jit)

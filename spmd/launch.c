@@ -200,6 +200,22 @@ static void collect_stats(const spmd_mesh *mesh, spmd_stats *stats)
             stats->arena_bytes = (int64_t)mesh->devices[d].arena.used;
 }
 
+/* The first failure's status and text; the text says so if arrays of the caller's have been written already. */
+static spmd_status take_failure(spmd_mesh *mesh, const spmd_job *job)
+{
+    bool given = false;
+    for (int k = 0; k < job->nout; k++)
+        given |= job->out[k] != NULL;
+    char text[SPMD_ERROR_SIZE + 64];
+    pthread_mutex_lock(&mesh->failure_lock);
+    spmd_status status = mesh->failure;
+    snprintf(text, sizeof text, "%s%s",
+             given && atomic_load(&mesh->updating) ? "output arrays are now undefined: " : "", mesh->failure_text);
+    pthread_mutex_unlock(&mesh->failure_lock);
+    spmd__error_copy(text);
+    return status;
+}
+
 static spmd_status launch(spmd_mesh *mesh, const spmd_job *job, bool automatic)
 {
     SPMD_TRY(copy_job(mesh, job));
@@ -214,6 +230,7 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job, bool automatic)
             spmd__meetings_reset(mesh);
         atomic_store(&mesh->fate, SPMD_FATE_OPEN);
         atomic_store(&mesh->warnings, 0);
+        atomic_store(&mesh->updating, false);
         mesh->launches++;
         if (mesh->backend->hostile)
             spmd__log(mesh, "seed", "host-strict: SPMD_SEED=%llu", (unsigned long long)mesh->seed);
@@ -225,10 +242,7 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job, bool automatic)
         if (mesh->failed_before) {
             if (mesh->failure == SPMD_ETIMEOUT)
                 spmd__recorder_print(mesh);
-            pthread_mutex_lock(&mesh->failure_lock);
-            status = mesh->failure;
-            spmd__error_copy(mesh->failure_text);
-            pthread_mutex_unlock(&mesh->failure_lock);
+            status = take_failure(mesh, job);
         }
     }
     if (!atomic_load(&mesh->lost)) /* else the shards' records belong to a thread that still runs */
@@ -246,6 +260,7 @@ static spmd_status map(const char *name, const spmd_job *job, bool automatic)
 {
     SPMD_CHECK(job && job->mesh && job->fn, SPMD_EINVAL, "%s: job, job->mesh and job->fn must not be NULL", name);
     spmd_mesh *mesh = job->mesh;
+    SPMD_CHECK(!job->jit || job->jit->mesh == mesh, SPMD_EINVAL, "%s: job->jit was created for another mesh", name);
     SPMD_CHECK(!spmd__error_in_shard(), SPMD_EINVAL, "%s inside a shard function: launches do not nest", name);
     SPMD_CHECK(mesh->pid == getpid(), SPMD_EFORK,
                "the mesh was created by process %ld, this is its child %ld: create it after the fork (with Check: in a "

@@ -188,8 +188,9 @@ static void leave_blocks(spmd_ctx *ctx, const users_side *user)
 
 spmd_status spmd__move(spmd_ctx *ctx, const spmd_tensor *t, const spmd_placement *to, spmd_tensor *block)
 {
+    uint32_t id = t->id; /* block may be t */
     spmd_placement at = *spmd__placement(ctx, t);
-    const spmd_tensor *before = spmd__moved(ctx, t->id, to);
+    const spmd_tensor *before = spmd__moved(ctx, id, to);
     *block = before ? *before : spmd__block_of(ctx->mesh, t, &at);
     if (before || spmd__same_placement(&at, to))
         return SPMD_OK;
@@ -199,7 +200,7 @@ spmd_status spmd__move(spmd_ctx *ctx, const spmd_tensor *t, const spmd_placement
         status = take(ctx, &s, block);
     leave_blocks(ctx, &user);
     SPMD_TRY(status);
-    return spmd__remember_move(ctx, t->id, to, block);
+    return spmd__remember_move(ctx, id, to, block);
 }
 
 spmd_status spmd__sum_together(spmd_ctx *ctx, const spmd_tensor *t, int n, unsigned mask)

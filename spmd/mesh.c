@@ -103,6 +103,8 @@ void spmd__mesh_release(spmd_mesh *mesh)
             spmd__free(a->block[d]);
         spmd__free(a);
     }
+    for (struct spmd_jit *jit = mesh->orphan_jits; jit;)
+        jit = spmd__jit_free(jit);
     spmd__pinning_free(mesh);
     spmd__meetings_free(mesh->meetings);
     pthread_mutex_destroy(&mesh->log_lock);

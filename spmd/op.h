@@ -84,6 +84,7 @@ uint64_t spmd__call_hash(const spmd_call *call);
 
 /* Helpers for shape functions, gradients and kernels. */
 void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like);       /* dtype, rank and shape */
+bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape); /* its bytes fit an int64_t */
 bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b);     /* rank and shape */
 const char *spmd__shape_text(const spmd_tensor *t, char text[96]);      /* "f32[4,8]"; returns text */
 spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out); /* -1 is the last; ESHAPE names op */

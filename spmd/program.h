@@ -68,6 +68,7 @@ struct spmd_jit {
     spmd_mesh *mesh;
     spmd_jit_entry *first;
     int n;
+    struct spmd_jit *orphan; /* next of the mesh's orphan_jits */
 };
 
 /* The job's entry, made empty if it is new. Called by the host thread before a launch. NULL: out of memory. */

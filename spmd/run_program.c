@@ -108,7 +108,9 @@ static spmd_status before_commit(spmd_ctx *ctx)
 {
     SPMD_TRY(spmd__sync(ctx));
     spmd_ctx_at(ctx, "the first update in place");
-    return meet_all(ctx, "commit", 0);
+    SPMD_TRY(meet_all(ctx, "commit", 0));
+    atomic_store(&ctx->mesh->updating, true);
+    return SPMD_OK;
 }
 
 spmd_status spmd__run_program(spmd_ctx *ctx)

@@ -85,7 +85,7 @@ spmd_tensor *spmd_donate(spmd_tensor *tensor)
 const char *spmd__shape_text(const spmd_tensor *t, char text[96])
 {
     int used = snprintf(text, 96, "%s[", spmd_dtype_name(t->dtype));
-    for (int d = 0; d < t->rank && used < 80; d++)
+    for (int d = 0; d < t->rank && used < 74; d++) /* one size more fits: 21 letters, and the bracket */
         used += snprintf(text + used, 96 - (size_t)used, "%s%lld", d ? "," : "", (long long)t->shape[d]);
     snprintf(text + used, 96 - (size_t)used, "]");
     return text;
@@ -133,6 +133,15 @@ void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like)
 bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b)
 {
     return a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
+}
+
+bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape)
+{
+    int64_t bytes = (int64_t)spmd_dtype_size(dtype);
+    for (int d = 0; d < rank; d++)
+        if (__builtin_mul_overflow(bytes, shape[d], &bytes))
+            return false;
+    return true;
 }
 
 spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out)

@@ -54,6 +54,8 @@ static spmd_chunk *new_chunk(spmd_arena *arena, size_t bytes)
 void *spmd__arena_get(spmd_arena *arena, size_t bytes)
 {
     size_t rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (rounded < bytes) /* beyond what a size can say */
+        return spmd__alloc(arena->mesh, bytes);
     rounded = rounded ? rounded : ALIGN; /* distinct addresses even for empty tensors */
     for (void *memory; arena->current; arena->current = arena->current->next) {
         if ((memory = take(arena->current, rounded))) {

@@ -230,9 +230,9 @@ static spmd_status sleep_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t
             warned = true;
         }
     }
-    atomic_fetch_add(&m->departures, 1);
     atomic_store(&me->sequence, 0);
     atomic_fetch_sub(&m->nblocked, 1);
+    atomic_fetch_add(&m->departures, 1); /* last: whoever counted this shard before sees it leave before it publishes */
     return status;
 }
 
@@ -301,7 +301,8 @@ static slot *publish(spmd_ctx *ctx, unsigned mask, const spmd_signature *signatu
                      uint32_t *sequence)
 {
     spmd_mesh *mesh = ctx->mesh;
-    uint32_t before = ctx->device->meetings[mask], q = before + 1 ? before + 1 : 1; /* 0 means "running" in the table */
+    uint32_t before = ctx->device->meetings[mask];
+    uint32_t q = before == UINT32_MAX ? 2 : before + 1; /* 0 means "running" in the table; the parity must alternate */
     ctx->device->meetings[mask] = *sequence = q;
     slot *mine = line(mesh, mask, q, ctx->id), *last = line(mesh, mask, before, ctx->id);
     mine->check = signature != NULL;

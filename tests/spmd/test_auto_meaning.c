@@ -229,7 +229,30 @@ START_TEST(failures_are_statuses)
 }
 END_TEST
 
+static spmd_status twice(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)user;
+    SPMD_TRY(spmd_neg(ctx, in, &out[0]));
+    out[1] = out[0];
+    return SPMD_OK;
+}
+
+START_TEST(a_value_that_is_returned_twice_moves_once)
+{
+    spmd_value in = numbers(8, "x");
+    auto_run r = {.axes = "x=4", .fn = twice, .nin = 1, .nout = 2, .in = &in};
+    r.out_specs = (const char *const[]){"", ""};
+    ck_spmd_ok(auto_run_go(&r));
+    ck_assert_int_eq(r.stats.collectives, 1);
+    for (int i = 0; i < 16; i++)
+        ck_assert_double_eq(spmd_value_at(&r.out[i % 2], i / 2), -spmd_value_at(&in, i / 2));
+    spmd_values_free(r.out, 2);
+    spmd_value_free(&in);
+}
+END_TEST
+
 SPMD_TEST_MAIN("automatic mode, meaning", tcase_add_test(tc, means_are_identities);
                tcase_add_test(tc, settle_is_psum_in_explicit_mode); tcase_add_test(tc, custom_kernels_get_whole_inputs);
                tcase_add_test(tc, an_embedding_counts_every_row_once); tcase_add_test(tc, gradients_nest);
-               tcase_add_test(tc, failures_are_statuses);)
+               tcase_add_test(tc, failures_are_statuses);
+               tcase_add_test(tc, a_value_that_is_returned_twice_moves_once);)

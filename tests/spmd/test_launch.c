@@ -141,6 +141,26 @@ START_TEST(tensors_die_with_the_launch)
 }
 END_TEST
 
+static const int64_t huge[] = {(int64_t)1 << 40, (int64_t)1 << 40}; /* the product is 0 modulo 2^64 */
+
+static spmd_status makes_huge(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)in, (void)user;
+    return spmd_full(ctx, 1, SPMD_F32, 2, huge, &out[0]);
+}
+
+START_TEST(sizes_beyond_counting_are_refused)
+{
+    spmd_mesh *mesh = mesh_of("x=2");
+    spmd_array *x;
+    spmd_value out = {.spec = ""};
+    ck_spmd_fails(spmd_shard(mesh, NULL, SPMD_F32, 2, huge, SPMD_P("x"), &x), SPMD_ESHAPE, "can be counted");
+    ck_spmd_fails(spmd_test_run("x=2", makes_huge, NULL, 0, NULL, 1, &out), SPMD_ESHAPE,
+                  "full: output 0 would be f32[1099511627776,1099511627776]");
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
 /* A kernel that reads its rank makes differing "replicated" values, which the types cannot see. */
 static spmd_status rank_dependent(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
@@ -199,7 +219,8 @@ START_TEST(claims_are_verified_by_bytes_on_demand)
 }
 END_TEST
 
-SPMD_TEST_MAIN("launch", tcase_add_test(tc, swapped_arrays_swap); tcase_add_test(tc, outputs_that_are_inputs_may_swap);
+SPMD_TEST_MAIN("launch", tcase_add_test(tc, sizes_beyond_counting_are_refused); tcase_add_test(tc, swapped_arrays_swap);
+               tcase_add_test(tc, outputs_that_are_inputs_may_swap);
                tcase_add_test(tc, a_replicated_claim_on_a_varying_value_is_refused);
                tcase_add_loop_test(tc, a_constant_fits_any_out_spec, 0, 3);
                tcase_add_test(tc, an_output_that_is_not_set_is_named); tcase_add_test(tc, tensors_die_with_the_launch);
