@@ -120,9 +120,11 @@ struct spmd_mesh {
 
 /* False if the mesh's fault hook wants the operation to fail. */
 bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes);
-void *spmd__device_main(void *device);            /* launch.c: a device thread's life */
-void spmd__enter_shard(spmd_ctx *ctx);            /* messages of this thread name the shard from now on */
-spmd_status spmd__run_shard(spmd_ctx *ctx);       /* boundary.c: inputs, function, outputs */
+void *spmd__device_main(void *device);                   /* launch.c: a device thread's life */
+void spmd__enter_shard(spmd_ctx *ctx);                   /* messages of this thread name the shard from now on */
+spmd_status spmd__run_shard(spmd_ctx *ctx);              /* boundary.c: inputs, function, outputs */
+spmd_status spmd__check_update(const spmd_array *array); /* array.c: may it be copied into (the fault hook)? */
+void spmd__update_block(spmd_array *array, int device, const void *host);
 spmd_status spmd__job_check(const spmd_job *job); /* boundary.c: before any thread starts */
 void spmd__mesh_release(spmd_mesh *mesh);         /* drops one reference */
 /* Ends the launch with this shard's failure; the first one wins, and none does after a commit. */
