@@ -26,7 +26,8 @@ static const struct option {
      0, 0},
     {"--dataset", "NAME", "fashion-mnist (default), mnist, mnist-30k, synthetic", TEXT, offsetof(cli_options, dataset),
      0, 0},
-    {"--mode", "NAME", "explicit (default): gradients averaged by hand", TEXT, offsetof(cli_options, mode), 0, 0},
+    {"--mode", "NAME", "explicit (default): gradients averaged by hand; auto: by the library", TEXT,
+     offsetof(cli_options, mode), 0, 0},
     {"--batch", "N", "global batch size (default 512)", INTEGER, offsetof(cli_options, batch), 1, 1 << 24},
     {"--steps", "N", "training steps (default 400)", INTEGER, offsetof(cli_options, steps), 1, INT64_MAX / 2},
     {"--lr", "X", "highest learning rate (default: the optimizer's)", REAL, offsetof(cli_options, rate), 0, 0},
@@ -40,6 +41,9 @@ static const struct option {
      offsetof(cli_options, repeats), 0, 4096},
     {"--eval", NULL, "measure the accuracy on the test set at the end", FLAG, offsetof(cli_options, eval), 0, 0},
     {"--log", "FILE", "write every step as a line of JSON", TEXT, offsetof(cli_options, log), 0, 0},
+    {"--batches", "LIST", "sweep: global batch sizes (default 256,512,1024,2048,4096)", TEXT,
+     offsetof(cli_options, batches), 0, 0},
+    {"--out", "DIR", "sweep: where the plot is written (default .)", TEXT, offsetof(cli_options, out), 0, 0},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

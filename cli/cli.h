@@ -12,10 +12,11 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 /* --- arguments --- */
 typedef struct cli_options {
-    const char *model;                                                                /* what is trained */
-    const char *mesh, *backend, *dtype, *dataset, *mode, *schedule, *optimizer, *log; /* NULL: not given */
-    int64_t devices, seed, batch, steps, width, repeats;                              /* -1: not given */
-    double rate;                                                                      /* negative: not given */
+    const char *model; /* what is trained */
+    const char *mesh, *backend, *dtype, *dataset, *mode, *schedule, *optimizer, *log, *batches,
+        *out;                                            /* NULL: not given */
+    int64_t devices, seed, batch, steps, width, repeats; /* -1: not given */
+    double rate;                                         /* negative: not given */
     bool json, eval;
 } cli_options;
 
@@ -33,6 +34,25 @@ int cli_failed(const cli_options *options, spmd_status status);
 /* --- commands --- */
 int cmd_info(const cli_options *options);
 int cmd_train(const cli_options *options);
+int cmd_sweep(const cli_options *options);
+int cmd_compare(const cli_options *options);
+
+/* --- what commands that train share --- */
+/* What can be said before any work: CLI_OK, or CLI_USAGE after saying what is wrong. */
+int cli_check(const cli_options *options);
+/* The training and the mesh's axes that the options ask for. */
+spmd_status cli_choose(const cli_options *options, int64_t steps, spmd_train_options *out, char *axes, size_t size);
+
+/* --- measuring steps --- */
+typedef struct cli_timing {
+    double ms, examples_per_s; /* median of the repeats */
+} cli_timing;
+/* 4 steps that do not count, then the median of 3 x 15, on generated data. */
+spmd_status cli_time_steps(spmd_trainer *trainer, const spmd_train_options *options, cli_timing *out);
+/* A generated batch of the training's size; free both. */
+spmd_status cli_make_batch(const spmd_train_options *options, float **x, int32_t **y);
+/* Two texts line by line, side by side where they differ; long equal runs are counted. Value numbers do not count. */
+void cli_print_diff(const char *left_name, char *left, const char *right_name, char *right, FILE *file);
 
 /* --- one line of JSON --- */
 typedef struct json {

@@ -40,62 +40,6 @@ typedef struct training {
     uint64_t fingerprint;
 } training;
 
-static bool backend_known(const char *name)
-{
-    for (int k = 0; spmd_backend_name(k); k++)
-        if (strcmp(spmd_backend_name(k), name) == 0)
-            return true;
-    return false;
-}
-
-/* What can be said before any work: CLI_OK, or CLI_USAGE after saying what is wrong. */
-static int check_options(const cli_options *o)
-{
-    if (!o->model)
-        return cli_usage("train what? spmd train mlp, or spmd train shared-mlp");
-    if (o->mode && strcmp(o->mode, "auto") == 0)
-        return cli_usage("--mode auto is not built yet; use --mode explicit");
-    if (o->mode && strcmp(o->mode, "explicit") != 0)
-        return cli_usage("no mode '%s'; use --mode explicit", o->mode);
-    if (o->backend && !backend_known(o->backend))
-        return cli_usage("the backend '%s' is not in this build; use --backend host", o->backend);
-    if (o->devices > 0 && o->mesh)
-        return cli_usage("--devices %lld and --mesh %s both say what the devices are; give one", (long long)o->devices,
-                         o->mesh);
-    if (o->repeats >= 0 && strcmp(o->model, "mlp") == 0)
-        return cli_usage("mlp has no block to repeat; --repeats is for shared-mlp");
-    return CLI_OK;
-}
-
-static spmd_status choose(const cli_options *o, training *t)
-{
-    spmd_train_options *options = &t->options;
-    SPMD_TRY(spmd_train_defaults(o->model, options));
-    double rate;
-    SPMD_TRY(spmd_optim_find(o->optimizer ? o->optimizer : "adamw", &options->optim, &rate));
-    if (o->rate >= 0)
-        rate = o->rate;
-    t->steps = o->steps > 0 ? o->steps : 400;
-    SPMD_TRY(spmd_schedule_find(o->schedule ? o->schedule : "cosine", rate, t->steps, &options->schedule));
-    if (o->batch > 0)
-        options->batch = o->batch;
-    if (o->seed >= 0)
-        options->seed = (uint64_t)o->seed;
-    if (o->width > 0)
-        options->config.width = o->width;
-    if (o->repeats >= 0)
-        options->config.repeats = (int)o->repeats;
-    if (o->dtype)
-        SPMD_TRY(spmd_dtype_parse(o->dtype, &options->config.compute));
-    SPMD_CHECK(options->config.compute == SPMD_F32 || options->config.compute == SPMD_BF16, SPMD_EINVAL,
-               "--dtype %s: training computes in f32 or bf16", o->dtype);
-    if (o->mesh)
-        snprintf(t->axes, sizeof t->axes, "%s", o->mesh);
-    else
-        snprintf(t->axes, sizeof t->axes, "data=%d", o->devices > 0 ? (int)o->devices : 2);
-    return SPMD_OK;
-}
-
 static void on_log(void *user, const char *line)
 {
     const cli_report *report = user;
@@ -157,7 +101,7 @@ static bool report_done(const cli_options *o, training *t)
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)t->fingerprint);
     json_text(&line, "event", "done");
     json_text(&line, "model", t->options.model->name);
-    json_text(&line, "mode", "explicit");
+    json_text(&line, "mode", t->options.automatic ? "auto" : "explicit");
     json_integer(&line, "steps", t->result.steps);
     json_number(&line, "loss", t->result.last.loss);
     json_number(&line, "accuracy", t->result.last.accuracy);
@@ -200,11 +144,11 @@ static spmd_status train(const cli_options *o, training *t)
 
 int cmd_train(const cli_options *o)
 {
-    int code = check_options(o);
+    int code = cli_check(o);
     if (code != CLI_OK)
         return code;
-    training t = {.steps = 0};
-    spmd_status status = choose(o, &t);
+    training t = {.steps = o->steps > 0 ? o->steps : 400};
+    spmd_status status = cli_choose(o, t.steps, &t.options, t.axes, sizeof t.axes);
     if (status != SPMD_OK)
         return cli_failed(o, status);
     if (!cli_report_open(&t.report, o, t.steps, t.options.batch))

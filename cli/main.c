@@ -9,6 +9,8 @@ static void print_help(FILE *file)
     fputs("spmd - train on every device of a mesh, one C function for one shard\n\n"
           "usage: spmd info [--json]\n"
           "       spmd train mlp|shared-mlp [options]\n"
+          "       spmd compare mlp|shared-mlp [options] explicit and automatic side by side\n"
+          "       spmd sweep mlp|shared-mlp [options]   steps of several batch sizes, timed\n"
           "       spmd --help | --version\n\n"
           "options:\n",
           file);
@@ -37,9 +39,9 @@ int cli_failed(const cli_options *options, spmd_status status)
 
 static int run(int argc, char **argv)
 {
-    static const char *const commands[] = {"train", "info", "--help", "--version", NULL};
-    static const char *const later[] = {"compare",     "sweep",     "lesson", "eval", "report",
-                                        "predictions", "confusion", "watch",  NULL};
+    static const char *const commands[] = {"train", "compare", "sweep", "info", "--help", "--version", NULL};
+    static const char *const later[] = {"compare",     "lesson",    "eval",  "report",
+                                        "predictions", "confusion", "watch", NULL};
     const char *command = argc > 1 ? argv[1] : "";
     cli_options options;
     if (!*command || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
@@ -59,9 +61,13 @@ static int run(int argc, char **argv)
         return cli_parse("info", argc, argv, 2, &options) ? cmd_info(&options) : CLI_USAGE;
     if (strcmp(command, "train") == 0)
         return cli_parse("train", argc, argv, 2, &options) ? cmd_train(&options) : CLI_USAGE;
+    if (strcmp(command, "compare") == 0)
+        return cli_parse("compare", argc, argv, 2, &options) ? cmd_compare(&options) : CLI_USAGE;
+    if (strcmp(command, "sweep") == 0)
+        return cli_parse("sweep", argc, argv, 2, &options) ? cmd_sweep(&options) : CLI_USAGE;
     for (int k = 0; later[k]; k++)
         if (strcmp(command, later[k]) == 0)
-            return cli_usage("the command '%s' is not built yet; there are: info, train", command);
+            return cli_usage("the command '%s' is not built yet; there are: info, train, compare, sweep", command);
     return cli_usage("no command '%s'; the nearest is %s. All commands: spmd --help", command,
                      cli_nearest(command, commands));
 }

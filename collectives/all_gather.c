@@ -64,6 +64,13 @@ spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_at
     return SPMD_OK;
 }
 
+spmd_status spmd__linear_gather(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes, spmd_tensor *out)
+{
+    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = dim, [SPMD_COLL_TILED] = true, [SPMD_COLL_TO] = SPMD_TO_INVARYING},
+                      .axes = *axes};
+    return spmd__all_gather(ctx, in, &attr, out);
+}
+
 spmd_status(spmd_all_gather)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_gather_opts *opts,
                              spmd_tensor *out)
 {

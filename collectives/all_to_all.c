@@ -1,5 +1,6 @@
 /* all_to_all: slice k of one dimension goes to shard k; what arrives is joined by source along another. */
 #include "collectives/coll.h"
+#include "spmd/linear.h"
 
 enum { SPLIT, CONCAT, TILED }; /* attr.i */
 
@@ -64,6 +65,13 @@ static spmd_status exchange(spmd_ctx *ctx, const spmd_tensor *in, const spmd_att
                                .collective = true};
     SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
     return SPMD_OK;
+}
+
+spmd_status spmd__linear_exchange(spmd_ctx *ctx, const spmd_tensor *in, int split, int concat, const spmd_axes *axes,
+                                  spmd_tensor *out)
+{
+    spmd_attr attr = {.i = {[SPLIT] = split, [CONCAT] = concat, [TILED] = true}, .axes = *axes};
+    return exchange(ctx, in, &attr, out);
 }
 
 spmd_status(spmd_all_to_all)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_exchange_opts *opts,

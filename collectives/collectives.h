@@ -13,6 +13,7 @@
  *        are summed in f32 and rounded once; integers wrap; NaN wins in pmax and pmin.
  * Errors: EAXIS no such axis; ESHAPE sizes do not fit; EMISMATCH shards made different calls (both call sites named);
  *        EABORTED another shard failed; ETIMEOUT.
+ * Automatic mode (spmd/auto_map.h): pmean, pmax, pmin and pcast return their operand, the others are EAXIS.
  * Memory: in place is fastest. Source: jax.lax.parallel. Bus factors as nccl-tests counts them. */
 #ifndef SPMD_COLLECTIVES_H
 #define SPMD_COLLECTIVES_H
@@ -26,6 +27,9 @@ extern "C" {
 /* spmd_psum - sum over the shards.   Collective over `axes`. Same shape and dtype (bool gives i32). A partial value
  * becomes whole. Gradient: psum of the cotangent if it is pending, then cast to varying. Bus: 2(n-1)/n. */
 SPMD_API spmd_status spmd_psum(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
+/* spmd_settle - psum in explicit mode, nothing in automatic mode (spmd/auto_map.h), where a value is the whole sum
+ * already.   Collective over `axes`. */
+SPMD_API spmd_status spmd_settle(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
 /* spmd_pmean - psum / N; integers and bools give f32.   Collective over `axes`. Gradient: as psum, divided by N. */
 SPMD_API spmd_status spmd_pmean(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
 /* spmd_pmean_weighted - sum of weight * in over sum of weight, for n tensors in one meeting; weight is a scalar that
@@ -132,6 +136,7 @@ SPMD_API spmd_status spmd_axis_size(spmd_ctx *ctx, const char *axes, int *out);
 /* The call site travels with the context, for messages. */
 #ifndef __cplusplus
 #define spmd_psum(ctx, ...) (spmd_psum)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_settle(ctx, ...) (spmd_settle)(SPMD_AT(ctx), __VA_ARGS__)
 #define spmd_pmean(ctx, ...) (spmd_pmean)(SPMD_AT(ctx), __VA_ARGS__)
 #define spmd_pmean_weighted(ctx, ...) (spmd_pmean_weighted)(SPMD_AT(ctx), __VA_ARGS__)
 #define spmd_pmax(ctx, ...) (spmd_pmax)(SPMD_AT(ctx), __VA_ARGS__)

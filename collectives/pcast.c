@@ -38,7 +38,7 @@ spmd_status spmd__linear_pcast(spmd_ctx *ctx, const spmd_tensor *in, unsigned ma
 {
     spmd_attr attr = {0};
     spmd__coll_axes(mask & ~in->vary, &attr.axes);
-    if (attr.axes.n == 0) {
+    if (attr.axes.n == 0 || spmd__is_automatic(ctx)) {
         *out = *in;
         return SPMD_OK;
     }
@@ -62,6 +62,8 @@ spmd_status spmd_pcast_partial(spmd_ctx *ctx, const spmd_tensor *in, const char 
 {
     spmd_attr attr = {0};
     char type[128], names[128];
+    SPMD_CHECK(!spmd__is_automatic(ctx), SPMD_EAXIS,
+               "pcast_partial has no meaning on global values: the automatic mode keeps partial sums by itself");
     SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
     unsigned settled = attr.axes.mask & ~in->vary, again = attr.axes.mask & in->partial;
     if (settled || again)

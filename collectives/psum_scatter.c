@@ -1,5 +1,6 @@
 /* psum_scatter: the sum over the shards, of which every shard makes and keeps only its slice. */
 #include "collectives/coll.h"
+#include "spmd/linear.h"
 
 static spmd_status scatter_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -53,6 +54,12 @@ spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_
         .name = "psum_scatter", .shape = scatter_shape, .grad = scatter_grad, .host = scatter_host, .collective = true};
     SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
     return SPMD_OK;
+}
+
+spmd_status spmd__linear_scatter(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes, spmd_tensor *out)
+{
+    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = dim, [SPMD_COLL_TILED] = true}, .axes = *axes};
+    return spmd__psum_scatter(ctx, in, &attr, out);
 }
 
 spmd_status(spmd_psum_scatter)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_scatter_opts *opts,

@@ -104,9 +104,14 @@ spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, 
     spmd_axes axes;
     SPMD_CHECK(n >= 0, SPMD_EINVAL, "%s of a list of %d tensors; expected 0 or more", op->name, n);
     SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &axes));
-    if (axes.n == 0 || n == 0) {
-        for (int k = 0; k < n; k++)
+    /* In automatic mode values are the same everywhere, and so are their mean and their largest. */
+    bool identity = spmd__is_automatic(ctx) && kind != SPMD_REDUCE_SUM;
+    if (axes.n == 0 || n == 0 || identity) {
+        for (int k = 0; k < n; k++) {
+            SPMD_CHECK(!identity || spmd__reduction_dtype(kind, in[k].dtype) == in[k].dtype, SPMD_EDTYPE,
+                       "%s of %s in automatic mode: cast it to f32 first", op->name, spmd_dtype_name(in[k].dtype));
             out[k] = in[k];
+        }
         return SPMD_OK;
     }
     spmd_attr attr = {.i = {kind}, .f = {kind == SPMD_REDUCE_MEAN ? spmd__axes_size(spmd_ctx_mesh(ctx), &axes) : 1}};

@@ -3,6 +3,7 @@
  * contributes is pad_own, and who wants the sum over the copies makes it. The slice is found in the kernels, not in the
  * attributes, which must be the same everywhere. */
 #include "collectives/coll.h"
+#include "spmd/linear.h"
 #include <string.h>
 
 static spmd_status slice_shape(spmd_ctx *ctx, spmd_call *call)
@@ -81,4 +82,10 @@ spmd_status spmd__slice_own(spmd_ctx *ctx, const spmd_tensor *in, const spmd_att
 {
     SPMD_TRY(spmd__emit(ctx, &slice_own, attr, in, 1, out, 1));
     return SPMD_OK;
+}
+
+spmd_status spmd__linear_slice(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes, spmd_tensor *out)
+{
+    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = dim, [SPMD_COLL_TILED] = true}, .axes = *axes};
+    return spmd__slice_own(ctx, in, &attr, out);
 }

@@ -5,7 +5,7 @@
 
 #include "spmd/clones.h"
 #include "kernels/elements.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 
 /* Shape functions, for a descriptor's .shape. */
 spmd_status spmd__unary_shape(spmd_ctx *ctx, spmd_call *call);  /* floating, the input's shape */

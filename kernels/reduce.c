@@ -76,12 +76,25 @@ spmd_status spmd__reduce_shape(spmd_ctx *ctx, spmd_call *call)
     return SPMD_OK;
 }
 
+void spmd__reduce_rule(const spmd_call *call, spmd_labels *labels)
+{
+    int kept = 0;
+    for (int8_t d = 0; d < call->in[0].rank; d++) {
+        bool reduced = call->attr.i[0] >> d & 1;
+        labels->in[0][d] = d;
+        if (!reduced)
+            labels->out[0][kept] = d;
+        kept += !reduced || call->attr.i[1];
+    }
+}
+
 void spmd__reduce_cost(const spmd_call *call, spmd_cost *cost)
 {
     cost->flops = (double)spmd_count(&call->in[0]);
 }
 
-int64_t spmd__reduced_count(int rank, const int64_t *shape, unsigned mask)
+/* Elements of x for one of the result. */
+static int64_t reduced_count(int rank, const int64_t *shape, unsigned mask)
 {
     int64_t count = 1;
     for (int d = 0; d < rank; d++)
@@ -213,6 +226,7 @@ spmd_status spmd__emit_reduction(spmd_ctx *ctx, const spmd_op *op, const spmd_te
                    op->name, k, d);
         attr.i[0] |= 1 << d;
     }
+    attr.i[2] = reduced_count(x->rank, x->shape, (unsigned)attr.i[0]);
     return spmd__emit(ctx, op, &attr, x, 1, out, 1);
 }
 

@@ -1,9 +1,10 @@
 /* Private. What reductions share. The dimensions to reduce are a mask in attr.i[0] (bit d: dimension d), whether they
- * stay with size 1 in attr.i[1]. */
+ * stay with size 1 in attr.i[1], how many elements make one of the result in attr.i[2] (a kernel may see a part of
+ * them: a cut dimension). */
 #ifndef KERNELS_REDUCE_H
 #define KERNELS_REDUCE_H
 
-#include "spmd/op.h"
+#include "spmd/rule.h"
 
 /* How a reduction folds elements into accumulators. Accumulators are doubles: a sum of millions of f32 then needs no
  * tree to be right to the last bit but one, and the order of elements can simply be memory order. */
@@ -15,10 +16,11 @@ typedef struct spmd__fold {
 extern const spmd__fold spmd__fold_sum, spmd__fold_max;
 
 spmd_status spmd__reduce_shape(spmd_ctx *ctx, spmd_call *call); /* floating; for a descriptor's .shape */
+/* For sums: a dimension that is reduced and cut makes the result partial. */
+void spmd__reduce_rule(const spmd_call *call, spmd_labels *labels);
 void spmd__reduce_cost(const spmd_call *call, spmd_cost *cost); /* one operation an element of in[0] */
 /* out[0] = fold of in[0] over the dimensions of `mask`, divided by `divisor`. */
 spmd_status spmd__reduce_host(const spmd_kernel_args *args, unsigned mask, const spmd__fold *fold, double divisor);
-int64_t spmd__reduced_count(int rank, const int64_t *shape, unsigned mask); /* elements of x for one of the result */
 
 /* Emits `op` for the dimensions that a user listed (NULL: all). Errors: ESHAPE, EINVAL (a dimension twice). */
 spmd_status spmd__emit_reduction(spmd_ctx *ctx, const spmd_op *op, const spmd_tensor *x, const int *dims, int n,

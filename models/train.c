@@ -1,8 +1,9 @@
-/* One training step on every shard, and the loop around it. The averaging is written out by hand: this is the explicit
- * mode, what the shard function says is all that moves. */
+/* One training step on every shard, and the loop around it. The averaging is written out by hand: in explicit mode what
+ * the shard function says is all that moves. In automatic mode a mean over shards is the value itself. */
 #include "models/train_internal.h"
 #include "collectives/collectives.h"
 #include "kernels/kernels.h"
+#include "spmd/auto_map.h"
 #include "spmd/grad.h"
 #include <math.h>
 #include <time.h>
@@ -60,8 +61,9 @@ spmd_status spmd_trainer_step(spmd_trainer *t, const float *x, const int32_t *y,
                           .in_host = t->in_host,
                           .out = t->out,
                           .out_specs = t->out_specs,
-                          .jit = t->jit};
-    SPMD_TRY(spmd_shard_map(&job));
+                          .jit = t->jit,
+                          .profile = t->profile};
+    SPMD_TRY(t->options.automatic ? spmd_auto_map(&job) : spmd_shard_map(&job));
     t->steps++;
     SPMD_TRY(read_scalar(t, LOSS, &m.loss));
     SPMD_TRY(read_scalar(t, ACCURACY, &m.accuracy));

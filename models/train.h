@@ -1,6 +1,7 @@
-/* The training loop, explicit mode: one launch a step. Each shard differentiates its own rows' loss, gradients, loss
+/* The training loop: one launch a step. In explicit mode each shard differentiates its own rows' loss, gradients, loss
  * and accuracy are averaged by hand in one meeting over "data", and the optimizer runs inside the step; parameters and
- * optimizer state are inputs and outputs of the launch, in place.
+ * optimizer state are inputs and outputs of the launch, in place. In automatic mode the same step function computes
+ * with global values, and the averaging is the library's.
  *
  * The global batch is the same for every number of devices, so the losses are too, up to the order of the sums. */
 #ifndef MODELS_TRAIN_H
@@ -19,9 +20,10 @@ typedef struct spmd_train_options {
     spmd_model_config config;
     spmd_optim optim;
     spmd_schedule schedule;
-    int64_t batch; /* global */
-    uint64_t seed; /* of the start values and of the order of the examples */
-    bool eager;    /* run every op as it is called, instead of recording the step once (spmd/jit.h) */
+    int64_t batch;  /* global */
+    uint64_t seed;  /* of the start values and of the order of the examples */
+    bool eager;     /* run every op as it is called, instead of recording the step once (spmd/jit.h) */
+    bool automatic; /* spmd_auto_map instead of spmd_shard_map */
 } spmd_train_options;
 
 /* spmd_train_defaults - model `name` with its default sizes, adamw, 3e-3 falling as a cosine to 0 over 400 steps, batch
@@ -74,6 +76,10 @@ SPMD_API spmd_status spmd_trainer_evaluate(spmd_trainer *trainer, const spmd_exa
 
 /* spmd_trainer_fingerprint - FNV-1a over the parameters' bytes: equal runs have equal ones.   Local; host thread. */
 SPMD_API spmd_status spmd_trainer_fingerprint(spmd_trainer *trainer, uint64_t *out);
+
+/* The step's program (NULL if eager), and a profile for the steps to come (NULL: none; the caller keeps it). Local. */
+SPMD_API const spmd_jit *spmd_trainer_jit(const spmd_trainer *trainer);
+SPMD_API void spmd_trainer_set_profile(spmd_trainer *trainer, spmd_profile *profile);
 
 /* The trainer's arrays, parameters first; `name` (may be NULL) is "w1", "mu/w1", "batch.x"... NULL past the last.
  * The trainer keeps them. Local. */

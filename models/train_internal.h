@@ -16,6 +16,7 @@ enum trained_other { BATCH_X, BATCH_Y, BATCH_WEIGHT, RATE, COUNT, LOSS, ACCURACY
 struct spmd_trainer {
     spmd_mesh *mesh;
     spmd_jit *jit; /* of the step; NULL: eager */
+    spmd_profile *profile;
     spmd_train_options options;
     spmd_param_info info[SPMD_MODEL_MAX_PARAMS];
     int nparams, nstate, narrays;

@@ -163,6 +163,16 @@ spmd_status spmd_trainer_create(spmd_mesh *mesh, const spmd_train_options *optio
     return SPMD_OK;
 }
 
+const spmd_jit *spmd_trainer_jit(const spmd_trainer *t)
+{
+    return t->jit;
+}
+
+void spmd_trainer_set_profile(spmd_trainer *t, spmd_profile *profile)
+{
+    t->profile = profile;
+}
+
 void spmd_trainer_destroy(spmd_trainer *t)
 {
     if (!t)

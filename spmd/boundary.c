@@ -3,6 +3,7 @@
  * No output is touched before every shard has succeeded: the shards meet after their functions have returned (which
  * also finds a shard that left early), and only then copy. */
 #include "spmd/boundary.h"
+#include "spmd/auto.h"
 #include "spmd/half.h"
 #include "spmd/host/meet.h"
 #include <string.h>
@@ -81,14 +82,17 @@ spmd_tensor *spmd__make_inputs(spmd_ctx *ctx)
         const spmd_array *array = job->in[k];
         in[k] = (spmd_tensor){
             .dtype = array->dtype, .rank = array->rank, .memory = ctx->program ? NULL : array->block[ctx->id]};
-        memcpy(in[k].shape, array->block_shape, sizeof in[k].shape);
-        in[k].vary = (uint8_t)spmd__layout_mask(&array->layout);
+        bool global = ctx->mesh->automatic;
+        memcpy(in[k].shape, global ? array->shape : array->block_shape, sizeof in[k].shape);
+        in[k].vary = global ? 0 : (uint8_t)spmd__layout_mask(&array->layout);
         in[k].id = ++ctx->next_id;
         in[k].launch = ctx->launch;
         in[k].slot = spmd__new_slot(ctx);
         if (!in[k].slot)
             return NULL;
     }
+    if (ctx->mesh->automatic && spmd__auto_begin(ctx, in) != SPMD_OK)
+        return NULL;
     return in;
 }
 
@@ -270,6 +274,7 @@ void spmd__begin_shard(spmd_ctx *ctx)
     ctx->site = NULL;
     ctx->transposing = false;
     ctx->program = NULL;
+    ctx->automatic = NULL;
     atomic_store(&ctx->device->recorder.calls, 0);
     ctx->device->stats = (spmd_stats){0};
     if (ctx->mesh->backend->begin)
@@ -281,6 +286,9 @@ spmd_status spmd__call_shard(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
 {
     const spmd_job *job = &ctx->mesh->job;
     spmd_status status = job->fn(ctx, in, out, job->user);
+    if (status == SPMD_OK && ctx->automatic)
+        status = spmd__auto_end(ctx, out);
+    ctx->automatic = NULL;
     if (status == SPMD_OK)
         return spmd__sync(ctx);
     char text[SPMD_ERROR_SIZE];

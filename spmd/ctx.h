@@ -47,10 +47,11 @@ struct spmd_ctx {
     uint64_t stream_hash;                        /* of every op's name, attributes and shapes */
     uint32_t *valid_from, nslots, slot_capacity; /* by memory slot: older values of it are stale (spmd_donate) */
     spmd_call *tape;
-    int ntape, tape_capacity, depth; /* depth: value_and_grad calls whose loss function runs */
-    unsigned loss_axes;              /* A of semantics: axes on which the loss being differentiated varies */
-    bool transposing;                /* collectives issued now are implied by transposition */
-    struct spmd_program *program;    /* being recorded; NULL: ops run */
+    int ntape, tape_capacity, depth;  /* depth: value_and_grad calls whose loss function runs */
+    unsigned loss_axes;               /* A of semantics: axes on which the loss being differentiated varies */
+    bool transposing;                 /* collectives issued now are implied by transposition */
+    struct spmd_program *program;     /* being recorded; NULL: ops run */
+    struct spmd_automatic *automatic; /* how the user's values lie (spmd/auto.h); NULL: explicit mode */
 };
 
 typedef struct spmd_slot {
@@ -108,7 +109,8 @@ struct spmd_mesh {
     size_t job_lists_size;
     uint32_t launches;
     struct spmd_jit_entry *jit_entry; /* the job's programs; NULL: eager */
-    bool failed_before;               /* the meetings must be reset */
+    bool automatic;
+    bool failed_before; /* the meetings must be reset */
     _Atomic int64_t warnings;
 
     /* How the launch ends: with the first failure, or committed once every shard has succeeded; never both. */

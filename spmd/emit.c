@@ -1,4 +1,5 @@
 /* The one function through which every op goes: check, state, shape, hash, memory, tape, kernel. */
+#include "spmd/auto.h"
 #include "spmd/program.h"
 #include <stddef.h>
 #include <string.h>
@@ -93,7 +94,7 @@ static spmd_status check_inputs(spmd_ctx *ctx, const spmd_op *op, const spmd_ten
 }
 
 /* The tape keeps the call until the launch ends. */
-static spmd_status push_tape(spmd_ctx *ctx, const spmd_call *call)
+spmd_status spmd__push_tape(spmd_ctx *ctx, const spmd_call *call)
 {
     if (ctx->ntape == ctx->tape_capacity) {
         int capacity = ctx->tape_capacity ? 2 * ctx->tape_capacity : 256;
@@ -215,8 +216,21 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
     return SPMD_OK;
 }
 
+spmd_status spmd__launch(spmd_ctx *ctx, spmd_call *call)
+{
+    uint64_t hash = spmd__call_hash(call);
+    ctx->stream_hash = mix(ctx->stream_hash, hash);
+    SPMD_TRY(give_memory(ctx, call));
+    spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? ctx->site : NULL);
+    return run(ctx, call, hash);
+}
+
 static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
 {
+    SPMD_CHECK(!ctx->automatic || !call->op->collective, SPMD_EAXIS,
+               "%s has no meaning on global values, with which the automatic mode computes; use spmd_settle (psum in "
+               "explicit mode, nothing here), or spmd_constrain to say how a value is cut",
+               call->op->name);
     uint8_t vary = 0, partial = 0, inputs_partial = 0;
     for (int k = 0; k < call->nin; k++) {
         vary |= call->in[k].vary;
@@ -227,12 +241,8 @@ static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
     for (int k = 0; k < call->nout; k++)
         call->out[k] = (spmd_tensor){.vary = vary, .partial = partial};
     SPMD_TRY(call->op->shape(ctx, call));
-    uint64_t hash = spmd__call_hash(call);
-    ctx->stream_hash = mix(ctx->stream_hash, hash);
-    SPMD_TRY(give_memory(ctx, call));
-    spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? ctx->site : NULL);
-    SPMD_TRY(run(ctx, call, hash));
-    return ctx->depth ? push_tape(ctx, call) : SPMD_OK;
+    SPMD_TRY(ctx->automatic ? spmd__auto_launch(ctx, call) : spmd__launch(ctx, call));
+    return ctx->depth ? spmd__push_tape(ctx, call) : SPMD_OK;
 }
 
 spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,

@@ -10,9 +10,12 @@
  *   5. elsewhere the moment is free: activations settle at once (outside A), values that depend on parameters only
  * settle at the end, so that casts and reshapes of a parameter multiply no collectives Taken literally otherwise ("sum
  * wherever a value is implicitly cast"), the gradient of a data-parallel local loss comes out N times too big as soon
- * as a parameter is cast or reshaped first. */
+ * as a parameter is cast or reshaped first.
+ *
+ * In automatic mode values are global and vary over nothing: cotangents are true ones, sums that are still open are
+ * part of how they lie on the mesh, and are closed at the end, where they come to lie as their parameters. */
 #include "spmd/grad.h"
-#include "spmd/ctx.h"
+#include "spmd/auto.h"
 #include "spmd/linear.h"
 #include <string.h>
 
@@ -66,7 +69,7 @@ static spmd_status accumulate(spmd_ctx *ctx, backward *b, const spmd_tensor *val
     SPMD_TRY(settle(ctx, sum, before & ~pending));
     bool *own = &b->own[value->id - b->first];
     SPMD_TRY(spmd__linear_add(ctx, *own ? spmd_donate(sum) : sum, &g, sum));
-    *own = true;
+    *own = !ctx->automatic; /* there the sum may lie in several places */
     return SPMD_OK;
 }
 
@@ -123,11 +126,12 @@ static void mark_needed(const spmd_ctx *ctx, backward *b, int from, int to)
 
 /* May the gradient add input k's part to what was found before? Only if that part will have the very state of the sum,
  * so that there is nothing to settle between them: a gradient without collectives varies over what the cotangent does,
- * at least, and over what any operand does, at most. Not under an outer gradient, whose tape knows plain ops only. */
+ * at least, and over what any operand does, at most. Not under an outer gradient, whose tape knows plain ops only, nor
+ * in automatic mode, where a sum may be open over the mesh and the product not. */
 static bool can_sum(const spmd_ctx *ctx, const backward *b, const spmd_call *call, const spmd_tensor *ct, int k)
 {
     const spmd_tensor *sum = &b->ct[call->in[k].id - b->first];
-    if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth)
+    if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth || ctx->automatic)
         return false;
     for (int j = 0; j < call->nin; j++)
         if ((call->in[j].vary & ~(unsigned)sum->vary) || call->in[j].partial ||
@@ -286,7 +290,7 @@ static void warn_mixed(spmd_ctx *ctx, const spmd_tensor *params, int n)
             spmd__mask_text(ctx->mesh, mixed, axes));
 }
 
-static spmd_status differentiate(spmd_ctx *ctx, int from, const spmd_tensor *loss, const spmd_tensor *params, int n,
+static spmd_status differentiate(spmd_ctx *ctx, int from, spmd_tensor *loss, const spmd_tensor *params, int n,
                                  spmd_tensor *grads)
 {
     SPMD_TRY(check_loss(ctx, loss));
@@ -300,6 +304,8 @@ static spmd_status differentiate(spmd_ctx *ctx, int from, const spmd_tensor *los
     warn_mixed(ctx, params, n);
     ctx->transposing = true;
     spmd_status status = walk(ctx, from, ctx->ntape, loss, params, n, fresh);
+    if (status == SPMD_OK && ctx->automatic)
+        status = spmd__auto_settle(ctx, params, n, fresh, loss);
     ctx->transposing = outer;
     ctx->loss_axes = outer_axes;
     ctx->site = site;

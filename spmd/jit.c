@@ -7,11 +7,21 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 32;
 }
 
-/* Everything that a recording depends on: function, user pointer, the inputs' types and specs, and which outputs are
- * also inputs. */
-static uint64_t key_of(const spmd_job *job)
+static uint64_t mix_spec(uint64_t key, const spmd_spec *spec)
 {
-    uint64_t key = mix((uint64_t)(uintptr_t)job->fn, (uint64_t)(uintptr_t)job->user);
+    for (int d = 0; d < spec->entries; d++) {
+        key = mix(key, (uint64_t)d + 1);
+        for (const char *p = spec->axes[d]; *p; p++)
+            key = mix(key, (uint8_t)*p);
+    }
+    return key;
+}
+
+/* Everything that a recording depends on: function, user pointer, mode, the inputs' types and specs, the outputs'
+ * specs, and which outputs are also inputs. */
+static uint64_t key_of(const spmd_job *job, bool automatic)
+{
+    uint64_t key = mix((uint64_t)(uintptr_t)job->fn, (uint64_t)(uintptr_t)job->user + automatic);
     for (int k = 0; k < job->nin; k++) {
         const spmd_array *a = job->in[k];
         key = mix(key, (uint64_t)a->dtype << 8 | (uint64_t)a->rank);
@@ -22,15 +32,17 @@ static uint64_t key_of(const spmd_job *job)
         }
     }
     for (int k = 0; k < job->nout; k++)
+        key = mix_spec(key, &job->out_specs[k]);
+    for (int k = 0; k < job->nout; k++)
         for (int j = 0; j < job->nin; j++)
             if (job->out[k] && job->out[k] == job->in[j])
                 key = mix(key, (uint64_t)k << 32 | (uint64_t)j);
     return mix(key, (uint64_t)job->nout);
 }
 
-spmd_jit_entry *spmd__jit_entry(const spmd_job *job)
+spmd_jit_entry *spmd__jit_entry(const spmd_job *job, bool automatic)
 {
-    uint64_t key = key_of(job);
+    uint64_t key = key_of(job, automatic);
     spmd_jit_entry **place = &job->jit->first;
     for (; *place; place = &(*place)->next)
         if ((*place)->key == key)

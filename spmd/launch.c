@@ -1,4 +1,5 @@
 /* A launch: the caller wakes the device threads, waits with a bound, and collects the first failure. */
+#include "spmd/auto_map.h"
 #include "spmd/program.h"
 #include "spmd/host/futex.h"
 #include "spmd/host/meet_private.h"
@@ -204,11 +205,12 @@ static void collect_stats(const spmd_mesh *mesh, spmd_stats *stats)
             stats->arena_bytes = (int64_t)mesh->devices[d].arena.used;
 }
 
-static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
+static spmd_status launch(spmd_mesh *mesh, const spmd_job *job, bool automatic)
 {
     SPMD_TRY(copy_job(mesh, job));
     spmd_status status = create_outputs(mesh);
-    mesh->jit_entry = job->jit ? spmd__jit_entry(job) : NULL;
+    mesh->automatic = automatic;
+    mesh->jit_entry = job->jit ? spmd__jit_entry(job, automatic) : NULL;
     if (job->jit && !mesh->jit_entry)
         status = SPMD_ENOMEM;
     bool recording = mesh->jit_entry && !mesh->jit_entry->program[0];
@@ -245,11 +247,11 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job)
     return status;
 }
 
-spmd_status spmd_shard_map(const spmd_job *job)
+static spmd_status map(const char *name, const spmd_job *job, bool automatic)
 {
-    SPMD_CHECK(job && job->mesh && job->fn, SPMD_EINVAL, "spmd_shard_map: job, job->mesh and job->fn must not be NULL");
+    SPMD_CHECK(job && job->mesh && job->fn, SPMD_EINVAL, "%s: job, job->mesh and job->fn must not be NULL", name);
     spmd_mesh *mesh = job->mesh;
-    SPMD_CHECK(!spmd__error_in_shard(), SPMD_EINVAL, "spmd_shard_map inside a shard function: launches do not nest");
+    SPMD_CHECK(!spmd__error_in_shard(), SPMD_EINVAL, "%s inside a shard function: launches do not nest", name);
     SPMD_CHECK(mesh->pid == getpid(), SPMD_EFORK,
                "the mesh was created by process %ld, this is its child %ld: create it after the fork (with Check: in a "
                "checked fixture, or set CK_FORK=no)",
@@ -261,7 +263,17 @@ spmd_status spmd_shard_map(const spmd_job *job)
                "the mesh is already running a launch: one at a time; use another mesh");
     spmd_status status = spmd__job_check(job);
     if (status == SPMD_OK)
-        status = launch(mesh, job);
+        status = launch(mesh, job, automatic);
     atomic_store(&mesh->busy, false);
     return status;
+}
+
+spmd_status spmd_shard_map(const spmd_job *job)
+{
+    return map("spmd_shard_map", job, false);
+}
+
+spmd_status spmd_auto_map(const spmd_job *job)
+{
+    return map("spmd_auto_map", job, true);
 }

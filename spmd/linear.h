@@ -1,5 +1,5 @@
-/* Private: the linear ops that the tape emits by itself. Declared here, each defined in its own folder above (add, full
- * in kernels/; psum, pcast in collectives/), so that the core names none of their files. */
+/* Private: the linear ops that the tape and the automatic mode emit by themselves. Declared here, each defined in its
+ * own folder above (add, full in kernels/; the others in collectives/), so that the core names none of their files. */
 #ifndef SPMD_LINEAR_H
 #define SPMD_LINEAR_H
 
@@ -13,5 +13,17 @@ spmd_status spmd__linear_fill(spmd_ctx *ctx, const spmd_tensor *like, double val
 spmd_status spmd__linear_psum(spmd_ctx *ctx, const spmd_tensor *in, int n, unsigned mask, spmd_tensor *out);
 /* Invarying to varying over the axes of `mask`; moves nothing. */
 spmd_status spmd__linear_pcast(spmd_ctx *ctx, const spmd_tensor *in, unsigned mask, spmd_tensor *out);
+
+/* How the automatic mode moves a value: along dimension `dim`, over `axes` in their order; sizes divide. */
+/* Every shard gets all blocks. */
+spmd_status spmd__linear_gather(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes, spmd_tensor *out);
+/* Every shard gets its block of the sum. */
+spmd_status spmd__linear_scatter(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes,
+                                 spmd_tensor *out);
+/* Cut along `split` instead of along `concat`. */
+spmd_status spmd__linear_exchange(spmd_ctx *ctx, const spmd_tensor *in, int split, int concat, const spmd_axes *axes,
+                                  spmd_tensor *out);
+/* Every shard takes its block of what all hold; moves nothing. */
+spmd_status spmd__linear_slice(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes, spmd_tensor *out);
 
 #endif

@@ -123,6 +123,10 @@ spmd_mesh *spmd__ctx_mesh(spmd_ctx *ctx);
 void spmd__log(spmd_mesh *mesh, const char *once, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void spmd__count_collective(spmd_ctx *ctx, unsigned mask, int64_t bytes); /* for the statistics */
 void spmd__warn(spmd_ctx *ctx, const char *once, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Is the shard function run by spmd_auto_map: are values global? */
+bool spmd__is_automatic(const spmd_ctx *ctx);
+/* The axes along which shards hold different parts of a value: `vary`; in automatic mode those that cut it. */
+unsigned spmd__spread(const spmd_ctx *ctx, const spmd_tensor *t);
 const char *spmd__site(const spmd_ctx *ctx); /* where the user called, "file:line", or the op's name */
 
 #endif

@@ -71,7 +71,7 @@ struct spmd_jit {
 };
 
 /* The job's entry, made empty if it is new. Called by the host thread before a launch. NULL: out of memory. */
-spmd_jit_entry *spmd__jit_entry(const spmd_job *job);
+spmd_jit_entry *spmd__jit_entry(const spmd_job *job, bool automatic);
 void spmd__jit_forget(spmd_jit *jit, spmd_jit_entry *entry); /* a recording that failed */
 
 #endif

@@ -41,6 +41,10 @@ static spmd_status record(spmd_ctx *ctx, spmd_program *p)
         return SPMD_ENOMEM;
     if (n)
         memcpy(p->in, in, n * sizeof *p->in);
+    for (int k = 0; k < job->nin; k++) { /* programs know blocks only, also in automatic mode */
+        memcpy(p->in[k].shape, job->in[k]->block_shape, sizeof p->in[k].shape);
+        p->in[k].vary = (uint8_t)spmd__layout_mask(&job->in[k]->layout);
+    }
     p->out = p->in + job->nin;
     p->nin = job->nin;
     p->nout = job->nout;

@@ -15,6 +15,7 @@
 #include "spmd/custom.h"
 #include "spmd/grad.h"
 #include "spmd/jit.h"
+#include "spmd/auto_map.h"
 #include "spmd/profile.h"
 
 #endif

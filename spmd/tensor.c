@@ -1,5 +1,5 @@
 /* Tensors: counting, printing, local views. */
-#include "spmd/ctx.h"
+#include "spmd/auto.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +36,9 @@ spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_view *out)
 {
     SPMD_CHECK(tensor && out, SPMD_EINVAL, "spmd_local: tensor and out must not be NULL");
     SPMD_TRY(spmd__check_alive(ctx, "spmd_local", 0, tensor));
+    SPMD_CHECK(!ctx->automatic, SPMD_EUNSUPPORTED,
+               "spmd_local in automatic mode: how a value is cut is not the function's business; compute with ops, use "
+               "a kernel (spmd_custom), or return the value as an output");
     SPMD_CHECK(
         !ctx->program, SPMD_ERECORDING,
         "spmd_local while recording: a program has no values yet, so C code cannot read or branch on them; compute "
@@ -88,11 +91,29 @@ const char *spmd__shape_text(const spmd_tensor *t, char text[96])
     return text;
 }
 
+/* "f32[8@data,4]": the global shape, and the axes that cut it. */
+static void write_global(const spmd_ctx *ctx, const spmd_tensor *tensor, const spmd_layout *cut, char text[256])
+{
+    int used = snprintf(text, 256, "%s[", spmd_dtype_name(tensor->dtype));
+    for (int d = 0; d < tensor->rank && used < 200; d++) {
+        used += snprintf(text + used, 256 - (size_t)used, "%s%lld", d ? "," : "", (long long)tensor->shape[d]);
+        for (int k = 0; k < cut->n[d] && used < 200; k++)
+            used += snprintf(text + used, 256 - (size_t)used, "@%s", ctx->mesh->name[cut->axis[d][k]]);
+    }
+    snprintf(text + used, 256 - (size_t)used, "]");
+}
+
 int spmd_tensor_format(spmd_ctx *ctx, const spmd_tensor *tensor, char *text, size_t size)
 {
-    char shape[96], axes[128];
+    char shape[256], axes[128];
     unsigned partial = tensor->partial, vary = tensor->vary & ~partial;
-    int n = snprintf(text, size, "%s", spmd__shape_text(tensor, shape));
+    if (ctx->automatic && tensor->id && tensor->launch == ctx->launch) {
+        const spmd_placement *at = spmd__placement(ctx, tensor);
+        write_global(ctx, tensor, &at->cut, shape);
+        partial = at->partial;
+    } else
+        spmd__shape_text(tensor, shape);
+    int n = snprintf(text, size, "%s", shape);
 #define REST(n) ((size_t)(n) < size ? text + (n) : NULL), ((size_t)(n) < size ? size - (size_t)(n) : 0)
     if (vary)
         n += snprintf(REST(n), "{V:%s}", spmd__mask_text(ctx->mesh, vary, axes));

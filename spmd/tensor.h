@@ -60,7 +60,8 @@ SPMD_API spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_v
  * Local. */
 SPMD_API spmd_tensor *spmd_donate(spmd_tensor *tensor);
 
-/* Writes the type as JAX does, e.g. `f32[4,8]{V:data}` or `{U:model}` for partial. Returns as snprintf. Local. */
+/* Writes the type as JAX does, e.g. `f32[4,8]{V:data}` or `{U:model}` for partial; in automatic mode the global shape
+ * and what cuts it, `f32[8@data,4]` (8@x@y: cut over x, then y). Returns as snprintf. Local. */
 SPMD_API int spmd_tensor_format(spmd_ctx *ctx, const spmd_tensor *tensor, char *text, size_t size);
 
 #ifdef __cplusplus

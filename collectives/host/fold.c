@@ -64,11 +64,11 @@ SPMD_CLONES static void combine_f32(spmd_reduction kind, float *out, const float
     if (kind == SPMD_REDUCE_MAX) {
         SPMD_SAME_PLACE
         for (int k = 0; k < n; k++)
-            out[k] = (b[k] > a[k]) | (b[k] != b[k]) ? b[k] : a[k]; /* a NaN comes in here and never leaves */
+            out[k] = ((b[k] > a[k]) | (b[k] != b[k])) ? b[k] : a[k]; /* a NaN comes in here and never leaves */
     } else if (kind == SPMD_REDUCE_MIN) {
         SPMD_SAME_PLACE
         for (int k = 0; k < n; k++)
-            out[k] = (b[k] < a[k]) | (b[k] != b[k]) ? b[k] : a[k];
+            out[k] = ((b[k] < a[k]) | (b[k] != b[k])) ? b[k] : a[k];
     } else {
         SPMD_SAME_PLACE
         for (int k = 0; k < n; k++)

@@ -2,7 +2,7 @@
  * memory a parameter. Each output has its own parameter's state: the list may mix sharded and replicated ones. */
 #include "spmd/clones.h"
 #include "kernels/kernels.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 #include <math.h>
 #include <string.h>
 
@@ -138,13 +138,40 @@ static void adamw_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 7 * sizeof(float) * elements;
 }
 
+/* Of a call for one parameter: all seven tensors are cut alike. */
+static void adamw_rule(const spmd_call *call, spmd_labels *labels)
+{
+    for (int d = 0; d < call->in[0].rank; d++) {
+        for (int list = 0; list < LISTS; list++)
+            labels->in[list][d] = (int8_t)d;
+        for (int k = 0; k < 3; k++)
+            labels->out[k][d] = (int8_t)d;
+    }
+}
+
 static const spmd_op adamw_op = {
     .name = "adamw",
     .shape = adamw_shape,
     .host = adamw_host,
     .cost = adamw_cost,
+    .rule = adamw_rule,
     .in_place = true,
 };
+
+/* In automatic mode parameters lie on the mesh each in its own way, and a call chooses one way for all it has. */
+static spmd_status one_by_one(spmd_ctx *ctx, const spmd_attr *attr, const spmd_tensor *in, int n, spmd_tensor *out)
+{
+    for (int i = 0; i < n; i++) {
+        spmd_tensor one[LISTS + 2], made[3];
+        for (int list = 0; list < LISTS; list++)
+            one[list] = in[list * n + i];
+        memcpy(one + LISTS, in + LISTS * n, 2 * sizeof *one);
+        SPMD_TRY(spmd__emit(ctx, &adamw_op, attr, one, LISTS + 2, made, 3));
+        for (int k = 0; k < 3; k++)
+            out[k * n + i] = made[k];
+    }
+    return SPMD_OK;
+}
 
 spmd_status spmd_adamw(spmd_ctx *ctx, const spmd_adamw_opts *opts, int n, const spmd_tensor *params,
                        const spmd_tensor *grads, const spmd_tensor *mu, const spmd_tensor *nu, const spmd_tensor *rate,
@@ -163,7 +190,8 @@ spmd_status spmd_adamw(spmd_ctx *ctx, const spmd_adamw_opts *opts, int n, const 
         memcpy(in + k * n, lists[k], list);
     in[LISTS * n] = *rate;
     in[LISTS * n + 1] = *count;
-    SPMD_TRY(spmd__emit(ctx, &adamw_op, &attr, in, LISTS * n + 2, out, 3 * n));
+    SPMD_TRY(spmd__is_automatic(ctx) ? one_by_one(ctx, &attr, in, n, out)
+                                     : spmd__emit(ctx, &adamw_op, &attr, in, LISTS * n + 2, out, 3 * n));
     for (int k = 0; k < 3 && n > 0; k++)
         memcpy(outs[k], out + k * n, list);
     return SPMD_OK;

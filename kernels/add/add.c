@@ -38,6 +38,7 @@ static const spmd_op add_op = {
     .grad = add_grad,
     .host = add_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 3,
     .joint = true,
     .in_place = true,

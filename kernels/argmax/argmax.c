@@ -1,7 +1,7 @@
 /* argmax: index of the first maximum along a dimension; the first NaN, if there is one. */
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 
 static spmd_status argmax_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -51,10 +51,21 @@ static spmd_status argmax_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     return SPMD_OK;
 }
 
+static void argmax_rule(const spmd_call *call, spmd_labels *labels)
+{
+    int8_t kept = 0;
+    for (int d = 0; d < call->in[0].rank; d++)
+        if (d != (int)call->attr.i[0]) {
+            labels->in[0][d] = labels->out[0][kept] = kept;
+            kept++;
+        }
+}
+
 static const spmd_op argmax_op = {
     .name = "argmax",
     .shape = argmax_shape,
     .host = argmax_host,
+    .rule = argmax_rule,
     .stops_gradient = true,
 };
 

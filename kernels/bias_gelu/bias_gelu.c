@@ -6,6 +6,7 @@
 #include "kernels/kernels.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
+#include "spmd/rule.h"
 
 static spmd_status bias_gelu_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -67,6 +68,7 @@ static const spmd_op bias_gelu_op = {
     .grad = bias_gelu_grad,
     .host = bias_gelu_host,
     .cost = bias_gelu_cost,
+    .rule = spmd__label_pointwise,
     .residual = 1 << 1,
 };
 

@@ -4,6 +4,7 @@
 #include "spmd/clones.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 enum { SLOPE, CT }; /* inputs in this order: dz may take the slope's memory, which is needed no more */
@@ -71,11 +72,24 @@ static void backprop_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = (call->nout + 1) * (double)spmd_count(ct) * (double)spmd_dtype_size(ct->dtype);
 }
 
+/* Rows that are cut make the column sums partial. */
+static void backprop_rule(const spmd_call *call, spmd_labels *labels)
+{
+    int rank = call->in[CT].rank, sums = call->nout - 1;
+    for (int8_t d = 0; d < rank; d++) {
+        labels->in[SLOPE][d] = labels->in[CT][d] = d;
+        for (int k = 0; k < sums; k++)
+            labels->out[k][d] = d;
+    }
+    labels->out[sums][0] = (int8_t)(rank - 1);
+}
+
 static const spmd_op gelu_backprop_op = {
     .name = "gelu_backprop",
     .shape = backprop_shape,
     .host = backprop_host,
     .cost = backprop_cost,
+    .rule = backprop_rule,
     .linear = 1 << CT,
     .in_place = true,
 };

@@ -43,6 +43,7 @@ static const spmd_op broadcast_to_op = {
     .shape = broadcast_to_shape,
     .grad = broadcast_to_grad,
     .host = broadcast_to_host,
+    .rule = spmd__label_pointwise,
     .linear = 1,
 };
 

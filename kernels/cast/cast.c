@@ -1,23 +1,20 @@
-/* cast: to another dtype, through the working forms of kernels/elements.h. Linear between floats, so a partial sum may
- * be widened before it is reduced; into or out of integers it is not. */
+/* cast: to another dtype, through the working forms of kernels/elements.h. Between floats it is linear, so a partial
+ * sum may be widened before it is reduced; into or out of integers it is not. What is linear is said by an op, not by
+ * its attributes: hence two of them. */
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 
 static spmd_status cast_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_tensor *x = &call->in[0];
     spmd_tensor *out = &call->out[0];
-    char text[96];
     (void)ctx;
     int64_t dtype = call->attr.i[0];
     SPMD_CHECK(dtype >= 0 && dtype < SPMD_DTYPE_COUNT, SPMD_EDTYPE, "cast: dtype %lld, expected 0..%d of spmd_dtype",
                (long long)dtype, SPMD_DTYPE_COUNT - 1);
     spmd__same_shape(out, x);
     out->dtype = (spmd_dtype)dtype;
-    SPMD_CHECK(!x->partial || (spmd_dtype_is_float(x->dtype) && spmd_dtype_is_float(out->dtype)), SPMD_EINVAL,
-               "cast: %s is partial and rounding its parts to %s is not rounding their sum: spmd_psum it first",
-               spmd__shape_text(x, text), spmd_dtype_name(out->dtype));
     return SPMD_OK;
 }
 
@@ -56,8 +53,7 @@ static spmd_status cast_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 static spmd_status cast_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                              spmd_tensor *gin)
 {
-    bool floats = spmd_dtype_is_float(call->in[0].dtype) && spmd_dtype_is_float(call->out[0].dtype);
-    return need[0] && floats ? spmd_cast(ctx, ct, call->in[0].dtype, &gin[0]) : SPMD_OK;
+    return need[0] ? spmd_cast(ctx, ct, call->in[0].dtype, &gin[0]) : SPMD_OK;
 }
 
 static const spmd_op cast_op = {
@@ -65,12 +61,22 @@ static const spmd_op cast_op = {
     .shape = cast_shape,
     .grad = cast_grad,
     .host = cast_host,
+    .rule = spmd__label_pointwise,
     .linear = 1,
+};
+
+static const spmd_op cast_int_op = {
+    .name = "cast",
+    .shape = cast_shape,
+    .host = cast_host,
+    .rule = spmd__label_pointwise,
+    .stops_gradient = true,
 };
 
 spmd_status spmd_cast(spmd_ctx *ctx, const spmd_tensor *x, spmd_dtype dtype, spmd_tensor *out)
 {
     spmd_attr attr = {0};
     attr.i[0] = dtype;
-    return spmd__emit(ctx, &cast_op, &attr, x, 1, out, 1);
+    bool floats = spmd_dtype_is_float(x->dtype) && spmd_dtype_is_float(dtype);
+    return spmd__emit(ctx, floats ? &cast_op : &cast_int_op, &attr, x, 1, out, 1);
 }

@@ -2,6 +2,7 @@
  * exponentials is, as a second output, and with it the backward pass makes the probabilities again. */
 #include "kernels/kernels.h"
 #include "kernels/causal_attention/attention.h"
+#include "spmd/rule.h"
 
 static spmd_status attention_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -38,12 +39,19 @@ static void attention_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 4.0 * (double)spmd_count(q) * (double)spmd_dtype_size(q->dtype);
 }
 
+/* Batch and heads are independent of each other. */
+static void attention_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd__label_rows(call, labels, 2);
+}
+
 static const spmd_op attention_op = {
     .name = "causal_attention",
     .shape = attention_shape,
     .grad = attention_grad,
     .host = spmd__attention_host,
     .cost = attention_cost,
+    .rule = attention_rule,
     .residual = 1 << 1,
 };
 

@@ -11,6 +11,7 @@
 #include "kernels/row_math.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 enum { Q, K, V, OUT, LOG_SUM, CT };
@@ -105,11 +106,18 @@ static void grad_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 8.0 * (double)spmd_count(q) * (double)spmd_dtype_size(q->dtype);
 }
 
+/* Batch and heads are independent of each other. */
+static void grad_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd__label_rows(call, labels, 2);
+}
+
 static const spmd_op attention_grad_op = {
     .name = "causal_attention_grad",
     .shape = grad_shape,
     .host = grad_host,
     .cost = grad_cost,
+    .rule = grad_rule,
     .linear = 1 << CT,
 };
 

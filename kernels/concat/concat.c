@@ -1,7 +1,7 @@
 /* concat: tensors one behind the other along one dimension. */
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 
 enum { MAX_PARTS = 64 }; /* the bits of spmd_op.linear */
 
@@ -61,11 +61,22 @@ static spmd_status concat_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_
     return SPMD_OK;
 }
 
+static void concat_rule(const spmd_call *call, spmd_labels *labels)
+{
+    for (int8_t d = 0; d < call->out[0].rank; d++) {
+        int8_t letter = d == (int)call->attr.i[0] ? SPMD_WHOLE : d;
+        for (int k = 0; k < call->nin; k++)
+            labels->in[k][d] = letter;
+        labels->out[0][d] = letter;
+    }
+}
+
 static const spmd_op concat_op = {
     .name = "concat",
     .shape = concat_shape,
     .grad = concat_grad,
     .host = concat_host,
+    .rule = concat_rule,
     .linear = UINT64_MAX,
     .joint = true,
 };

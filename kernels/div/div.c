@@ -36,6 +36,7 @@ static const spmd_op div_op = {
     .grad = div_grad,
     .host = div_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 1,
 };
 

@@ -2,7 +2,7 @@
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
 #include "kernels/workspace.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 static spmd_status embedding_shape(spmd_ctx *ctx, spmd_call *call)
@@ -73,10 +73,20 @@ static spmd_status embedding_grad_host(spmd_ctx *ctx, const spmd_kernel_args *ar
     return SPMD_OK;
 }
 
+/* Indices that are cut make the table's gradient partial. */
+static void embedding_grad_rule(const spmd_call *call, spmd_labels *labels)
+{
+    int8_t column = (int8_t)call->in[1].rank;
+    for (int8_t d = 0; d < column; d++)
+        labels->in[0][d] = labels->in[1][d] = d;
+    labels->in[0][column] = labels->in[2][1] = labels->out[0][1] = column;
+}
+
 static const spmd_op embedding_grad_op = {
     .name = "embedding_grad",
     .shape = embedding_grad_shape,
     .host = embedding_grad_host,
+    .rule = embedding_grad_rule,
     .linear = 1,
     .like = 1 << 2,
 };
@@ -95,12 +105,21 @@ static void embedding_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 2.0 * (double)spmd_count(out) * (double)spmd_dtype_size(out->dtype);
 }
 
+static void embedding_rule(const spmd_call *call, spmd_labels *labels)
+{
+    int8_t column = (int8_t)call->in[1].rank;
+    for (int8_t d = 0; d < column; d++)
+        labels->in[1][d] = labels->out[0][d] = d;
+    labels->in[0][1] = labels->out[0][column] = column;
+}
+
 static const spmd_op embedding_op = {
     .name = "embedding",
     .shape = embedding_shape,
     .grad = embedding_grad,
     .host = embedding_host,
     .cost = embedding_cost,
+    .rule = embedding_rule,
     .linear = 1,
 };
 

@@ -46,6 +46,7 @@ static const spmd_op equal_op = {
     .shape = equal_shape,
     .host = equal_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .stops_gradient = true,
 };
 

@@ -27,6 +27,7 @@ static const spmd_op exp_op = {
     .grad = exp_grad,
     .host = exp_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_exp(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

@@ -3,6 +3,7 @@
 #include "kernels/given_shape.h"
 #include "kernels/kernels.h"
 #include "spmd/linear.h"
+#include "spmd/rule.h"
 
 static spmd_status full_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -42,7 +43,13 @@ static spmd_status fill_like_shape(spmd_ctx *ctx, spmd_call *call)
     return SPMD_OK;
 }
 
-static const spmd_op fill_like_op = {.name = "fill_like", .shape = fill_like_shape, .host = full_host, .like = 1};
+static const spmd_op fill_like_op = {
+    .name = "fill_like",
+    .shape = fill_like_shape,
+    .host = full_host,
+    .rule = spmd__label_pointwise,
+    .like = 1,
+};
 
 spmd_status spmd__linear_fill(spmd_ctx *ctx, const spmd_tensor *like, double value, spmd_tensor *out)
 {

@@ -38,6 +38,7 @@ static const spmd_op gelu_grad_op = {
     .shape = spmd__binary_shape,
     .host = gelu_grad_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 2,
 };
 
@@ -54,6 +55,7 @@ static const spmd_op gelu_op = {
     .grad = gelu_grad,
     .host = gelu_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_gelu(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

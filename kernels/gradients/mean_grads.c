@@ -30,6 +30,8 @@ spmd_status spmd_mean_grads(spmd_ctx *ctx, const spmd_tensor *params, spmd_tenso
                n);
     spmd_axes over;
     SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), axes, &over));
+    if (spmd__is_automatic(ctx)) /* they are the gradients of the one global loss already */
+        return SPMD_OK;
     for (unsigned mask = 0; mask <= over.mask; mask++)
         if ((mask & ~(unsigned)over.mask) == 0)
             SPMD_TRY(mean_over(ctx, params, grads, n, over.mask, mask));

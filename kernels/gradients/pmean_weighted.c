@@ -31,7 +31,7 @@ spmd_status(spmd_pmean_weighted)(spmd_ctx *ctx, const spmd_tensor *in, int n, co
         SPMD_TRY(to_f32(ctx, &in[k], &list[k]));
         SPMD_TRY(spmd_mul(ctx, &list[k], total, &list[k]));
     }
-    if (axes.mask)
+    if (axes.mask && !spmd__is_automatic(ctx)) /* there, a value is the same everywhere: the weight cancels */
         SPMD_TRY(spmd__linear_psum(ctx, list, n + 1, axes.mask, list));
     for (int k = 0; k < n; k++) {
         spmd_dtype dtype = spmd_dtype_is_float(in[k].dtype) ? in[k].dtype : SPMD_F32;

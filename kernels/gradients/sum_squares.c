@@ -2,6 +2,7 @@
  * Tiles are summed in f32, the tiles' sums in double. */
 #include "kernels/gradients/sum_squares.h"
 #include "kernels/kernels.h"
+#include "spmd/rule.h"
 #include "kernels/row_math.h"
 #include "kernels/rows.h"
 
@@ -44,12 +45,20 @@ static void sum_squares_cost(const spmd_call *call, spmd_cost *cost)
     cost->flops = 2.0 * (double)spmd_count(&call->in[0]);
 }
 
+/* Any dimension may be cut: the squares of the pieces add up. */
+static void sum_squares_rule(const spmd_call *call, spmd_labels *labels)
+{
+    for (int8_t d = 0; d < call->in[0].rank; d++)
+        labels->in[0][d] = d;
+}
+
 static const spmd_op sum_squares_op = {
     .name = "sum_squares",
     .shape = sum_squares_shape,
     .grad = sum_squares_grad,
     .host = sum_squares_host,
     .cost = sum_squares_cost,
+    .rule = sum_squares_rule,
 };
 
 spmd_status spmd__sum_squares(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

@@ -6,6 +6,7 @@
 #include "kernels/row_math.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
+#include "spmd/rule.h"
 #include <math.h>
 
 static spmd_status layer_norm_shape(spmd_ctx *ctx, spmd_call *call)
@@ -81,12 +82,19 @@ static void layer_norm_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 2.0 * (double)spmd_count(x) * (double)spmd_dtype_size(x->dtype);
 }
 
+static void layer_norm_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd__label_rows(call, labels, 1);
+    labels->in[1][0] = labels->in[2][0] = SPMD_WHOLE; /* gain and bias have no rows */
+}
+
 static const spmd_op layer_norm_op = {
     .name = "layer_norm",
     .shape = layer_norm_shape,
     .grad = layer_norm_grad,
     .host = layer_norm_host,
     .cost = layer_norm_cost,
+    .rule = layer_norm_rule,
     .residual = 1 << 1 | 1 << 2,
 };
 

@@ -5,6 +5,7 @@
 #include "kernels/row_math.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 enum { X, GAIN, MEAN, SCALE, CT };
@@ -69,11 +70,19 @@ static void layer_norm_grad_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 3.0 * (double)spmd_count(x) * (double)spmd_dtype_size(x->dtype);
 }
 
+/* Rows that are cut make dgain and dbias partial. */
+static void layer_norm_grad_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd__label_rows(call, labels, 1);
+    labels->in[GAIN][0] = labels->out[1][0] = labels->out[2][0] = SPMD_WHOLE;
+}
+
 static const spmd_op layer_norm_grad_op = {
     .name = "layer_norm_grad",
     .shape = layer_norm_grad_shape,
     .host = layer_norm_grad_host,
     .cost = layer_norm_grad_cost,
+    .rule = layer_norm_grad_rule,
     .linear = 1 << CT,
 };
 

@@ -22,6 +22,18 @@ spmd_status spmd__affine_shape(const char *op, const spmd_call *call, spmd_tenso
     return SPMD_OK;
 }
 
+/* k stays whole: every part of a sum over it would add the bias. */
+void spmd__affine_rule(const spmd_call *call, spmd_labels *labels)
+{
+    int8_t n = (int8_t)(call->in[0].rank - 1);
+    for (int k = 0; k < call->nout; k++) {
+        for (int8_t d = 0; d < n; d++)
+            labels->in[0][d] = labels->out[k][d] = d;
+        labels->out[k][n] = n;
+    }
+    labels->in[1][1] = labels->in[2][0] = n;
+}
+
 void spmd__affine_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *w = &call->in[1];

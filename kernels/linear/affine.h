@@ -3,9 +3,11 @@
 #define KERNELS_AFFINE_H
 
 #include "kernels/matmul/gemm.h"
+#include "spmd/rule.h"
 
 /* Checks in[0] = x [.., k], in[1] = w [k, n], in[2] = bias [n]; out becomes [.., n]. */
 spmd_status spmd__affine_shape(const char *op, const spmd_call *call, spmd_tensor *out);
+void spmd__affine_rule(const spmd_call *call, spmd_labels *labels);
 void spmd__affine_cost(const spmd_call *call, spmd_cost *cost);
 /* Cotangents of x (dz w^T) and w (x^T dz, summed over all rows by the one product), where wanted, added to what gin
  * holds: an op with this gradient has the sums 3. */

@@ -30,6 +30,7 @@ static const spmd_op linear_op = {
     .grad = linear_grad,
     .host = linear_host,
     .cost = spmd__affine_cost,
+    .rule = spmd__affine_rule,
     .sums = 3,
 };
 

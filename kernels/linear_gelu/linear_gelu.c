@@ -48,6 +48,7 @@ static const spmd_op linear_gelu_op = {
     .grad = linear_gelu_grad,
     .host = linear_gelu_host,
     .cost = spmd__affine_cost,
+    .rule = spmd__affine_rule,
     .residual = 1 << 1,
     .sums = 3,
 };

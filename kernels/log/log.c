@@ -27,6 +27,7 @@ static const spmd_op log_op = {
     .grad = log_grad,
     .host = log_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_log(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

@@ -32,6 +32,7 @@ spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const voi
 spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, const spmd_view *b, const spmd_view *out);
 spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call);
 void spmd__matmul_cost(const spmd_call *call, spmd_cost *cost);
+void spmd__matmul_rule(const spmd_call *call, struct spmd_labels *labels);
 
 /* *sum += a b; with sum->id 0: *sum = a b. In one product that adds to the sum where it lies, if it is donated. */
 spmd_status spmd__matmul_onto(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, bool transpose_a,

@@ -2,6 +2,7 @@
  * nothing is ever transposed in memory. */
 #include "kernels/kernels.h"
 #include "kernels/matmul/gemm.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call)
@@ -130,12 +131,29 @@ void spmd__matmul_cost(const spmd_call *call, spmd_cost *cost)
                   (double)(spmd_count(a) + spmd_count(&call->in[1]) + spmd_count(out));
 }
 
+/* Leading dimensions, then m and n; k is in no output, so cutting it makes the product partial. */
+void spmd__matmul_rule(const spmd_call *call, spmd_labels *labels)
+{
+    int ra = call->in[0].rank, rb = call->in[1].rank;
+    bool ta = call->attr.i[0], tb = call->attr.i[1];
+    int8_t m = (int8_t)(ra - 2), n = (int8_t)(ra - 1), k = (int8_t)ra;
+    for (int8_t d = 0; d < m; d++) {
+        labels->in[0][d] = labels->out[0][d] = d;
+        if (rb == ra)
+            labels->in[1][d] = d;
+    }
+    labels->in[0][ra - (ta ? 1 : 2)] = labels->out[0][ra - 2] = m;
+    labels->in[0][ra - (ta ? 2 : 1)] = labels->in[1][rb - (tb ? 1 : 2)] = k;
+    labels->in[1][rb - (tb ? 2 : 1)] = labels->out[0][ra - 1] = n;
+}
+
 static const spmd_op matmul_op = {
     .name = "matmul",
     .shape = spmd__matmul_shape,
     .grad = matmul_grad,
     .host = matmul_host,
     .cost = spmd__matmul_cost,
+    .rule = spmd__matmul_rule,
     .linear = 3,
     .sums = 3,
 };

@@ -3,6 +3,7 @@
  * gradient records, so it has none. */
 #include "kernels/kernels.h"
 #include "kernels/matmul/gemm.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 enum { C, OPERANDS }; /* c first: it is the one whose memory the result may take */
@@ -42,11 +43,27 @@ static void matmul_add_cost(const spmd_call *call, spmd_cost *cost)
     spmd__matmul_cost(&product, cost);
 }
 
+/* As the product, but with k whole: from blocks of k, c would be added once for every block. */
+static void matmul_add_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd_call product = product_of(call);
+    spmd_labels shifted = {.in = labels->in + OPERANDS, .out = labels->out};
+    spmd__matmul_rule(&product, &shifted);
+    int8_t k = (int8_t)product.in[0].rank;
+    for (int operand = 0; operand < product.nin; operand++)
+        for (int d = 0; d < product.in[operand].rank; d++)
+            if (shifted.in[operand][d] == k)
+                shifted.in[operand][d] = SPMD_WHOLE;
+    for (int d = 0; d < call->in[C].rank; d++)
+        labels->in[C][d] = labels->out[0][d];
+}
+
 static const spmd_op matmul_add_op = {
     .name = "matmul_add",
     .shape = matmul_add_shape,
     .host = matmul_add_host,
     .cost = matmul_add_cost,
+    .rule = matmul_add_rule,
     .in_place = true,
 };
 

@@ -33,12 +33,22 @@ static spmd_status max_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_ten
     return spmd_where(ctx, &largest, &share, &zero, &gin[0]);
 }
 
+/* Maxima of blocks do not add up to the maximum: what is reduced stays whole. */
+static void max_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd__reduce_rule(call, labels);
+    for (int d = 0; d < call->in[0].rank; d++)
+        if (call->attr.i[0] >> d & 1)
+            labels->in[0][d] = SPMD_WHOLE;
+}
+
 static const spmd_op max_op = {
     .name = "max",
     .shape = spmd__reduce_shape,
     .grad = max_grad,
     .host = max_host,
     .cost = spmd__reduce_cost,
+    .rule = max_rule,
 };
 
 spmd_status spmd_max(spmd_ctx *ctx, const spmd_tensor *x, const int *dims, int n, bool keep, spmd_tensor *out)

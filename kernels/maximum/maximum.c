@@ -48,6 +48,7 @@ static const spmd_op maximum_op = {
     .grad = maximum_grad,
     .host = maximum_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_maximum(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, spmd_tensor *out)

@@ -4,19 +4,17 @@
 
 static spmd_status mean_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    unsigned mask = (unsigned)args->attr->i[0];
+    const int64_t *attr = args->attr->i;
     (void)ctx;
-    return spmd__reduce_host(args, mask, &spmd__fold_sum,
-                             (double)spmd__reduced_count(args->in[0].rank, args->in[0].shape, mask));
+    return spmd__reduce_host(args, (unsigned)attr[0], &spmd__fold_sum, (double)attr[2]);
 }
 
 static spmd_status mean_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                              spmd_tensor *gin)
 {
-    int64_t count = spmd__reduced_count(call->in[0].rank, call->in[0].shape, (unsigned)call->attr.i[0]);
     if (!need[0])
         return SPMD_OK;
-    SPMD_TRY(spmd_scale(ctx, ct, 1.0 / (double)count, &gin[0]));
+    SPMD_TRY(spmd_scale(ctx, ct, 1.0 / (double)call->attr.i[2], &gin[0]));
     return spmd__unreduce(ctx, call, &gin[0], &gin[0]);
 }
 
@@ -26,6 +24,7 @@ static const spmd_op mean_op = {
     .grad = mean_grad,
     .host = mean_host,
     .cost = spmd__reduce_cost,
+    .rule = spmd__reduce_rule,
     .linear = 1,
 };
 

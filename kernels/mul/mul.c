@@ -39,6 +39,7 @@ static const spmd_op mul_op = {
     .grad = mul_grad,
     .host = mul_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 3,
 };
 

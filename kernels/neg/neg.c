@@ -27,6 +27,7 @@ static const spmd_op neg_op = {
     .grad = neg_grad,
     .host = neg_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 1,
 };
 

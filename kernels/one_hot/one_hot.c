@@ -1,7 +1,7 @@
 /* one_hot: row i is 1 at indices[i], 0 elsewhere. */
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 static spmd_status one_hot_shape(spmd_ctx *ctx, spmd_call *call)
@@ -40,7 +40,17 @@ static spmd_status one_hot_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     return SPMD_OK;
 }
 
-static const spmd_op one_hot_op = {.name = "one_hot", .shape = one_hot_shape, .host = one_hot_host};
+static void one_hot_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd__label_rows(call, labels, 0);
+}
+
+static const spmd_op one_hot_op = {
+    .name = "one_hot",
+    .shape = one_hot_shape,
+    .host = one_hot_host,
+    .rule = one_hot_rule,
+};
 
 spmd_status spmd_one_hot(spmd_ctx *ctx, const spmd_tensor *indices, int64_t classes, spmd_dtype dtype, spmd_tensor *out)
 {

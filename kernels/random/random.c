@@ -105,6 +105,8 @@ static spmd_status emit_random(spmd_ctx *ctx, const spmd_op *op, const spmd_tens
     spmd_layout layout = {0};
     SPMD_TRY(spmd__give_shape(op->name, rank, shape, &attr));
     SPMD_TRY(spmd__layout(spec, spmd__ctx_mesh(ctx), rank, &layout));
+    if (spmd__is_automatic(ctx)) /* the shape is global: every device makes all, and takes what it needs */
+        layout = (spmd_layout){0};
     attr.i[STREAM] = stream;
     memcpy(attr.table, &layout, sizeof layout);
     return spmd__emit(ctx, op, &attr, seed, 1, out, 1);

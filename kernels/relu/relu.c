@@ -36,6 +36,7 @@ static const spmd_op relu_grad_op = {
     .grad = relu_grad_grad,
     .host = relu_grad_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 2,
 };
 
@@ -59,6 +60,7 @@ static const spmd_op relu_op = {
     .grad = relu_grad,
     .host = relu_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_relu(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

@@ -1,6 +1,7 @@
 /* reshape: the same memory under another shape. */
 #include "kernels/given_shape.h"
 #include "kernels/kernels.h"
+#include "spmd/rule.h"
 
 static spmd_status reshape_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -22,10 +23,36 @@ static spmd_status reshape_grad(spmd_ctx *ctx, const spmd_call *call, const spmd
     return need[0] ? spmd_reshape(ctx, ct, call->in[0].rank, call->in[0].shape, &gin[0]) : SPMD_OK;
 }
 
+/* One letter for every group of neighbouring dimensions that is as large on both sides ([6,4] to [2,3,4]: 6 and 2,3,
+ * then 4 and 4): its first dimension on either side, if they are cut alike, begins the same pieces of memory. */
+static void reshape_rule(const spmd_call *call, spmd_labels *labels)
+{
+    const spmd_tensor *x = &call->in[0], *y = &call->out[0];
+    int i = 0, j = 0;
+    if (spmd_count(x) == 0)
+        return;
+    for (int8_t letter = 0;; letter++) {
+        while (i < x->rank && x->shape[i] == 1)
+            i++;
+        while (j < y->rank && y->shape[j] == 1)
+            j++;
+        if (i == x->rank)
+            return;
+        labels->in[0][i] = labels->out[0][j] = letter;
+        int64_t from = x->shape[i++], to = y->shape[j++];
+        while (from != to)
+            if (from < to)
+                from *= x->shape[i++];
+            else
+                to *= y->shape[j++];
+    }
+}
+
 static const spmd_op reshape_op = {
     .name = "reshape",
     .shape = reshape_shape,
     .grad = reshape_grad,
+    .rule = reshape_rule,
     .linear = 1,
     .view = true,
 };

@@ -7,6 +7,7 @@
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
 #include "spmd/clones.h"
+#include "spmd/rule.h"
 
 enum { KEEP, MIX }; /* in attr.f */
 
@@ -64,12 +65,20 @@ static spmd_status residual_gelu_host(spmd_ctx *ctx, const spmd_kernel_args *arg
     return SPMD_OK;
 }
 
+/* Rows only: x is an operand of the product, which wants its last dimension whole, and of the sum. */
+static void residual_gelu_rule(const spmd_call *call, spmd_labels *labels)
+{
+    for (int8_t d = 0; d < call->in[0].rank - 1; d++)
+        labels->in[0][d] = labels->out[0][d] = labels->out[1][d] = d;
+}
+
 static const spmd_op residual_gelu_op = {
     .name = "residual_gelu",
     .shape = residual_gelu_shape,
     .grad = residual_gelu_grad,
     .host = residual_gelu_host,
     .cost = spmd__affine_cost,
+    .rule = residual_gelu_rule,
     .residual = 1 << 1,
     .sums = 1 << 1, /* of x there is a sum already, in the gradient itself */
 };

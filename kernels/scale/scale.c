@@ -46,6 +46,7 @@ static const spmd_op scale_op = {
     .grad = scale_grad,
     .host = scale_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 1,
     .in_place = true,
 };

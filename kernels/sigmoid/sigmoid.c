@@ -33,6 +33,7 @@ static const spmd_op sigmoid_op = {
     .grad = sigmoid_grad,
     .host = sigmoid_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_sigmoid(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

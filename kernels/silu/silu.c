@@ -42,6 +42,7 @@ static const spmd_op silu_grad_op = {
     .shape = spmd__binary_shape,
     .host = silu_grad_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 2,
 };
 
@@ -58,6 +59,7 @@ static const spmd_op silu_op = {
     .grad = silu_grad,
     .host = silu_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_silu(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

@@ -2,7 +2,7 @@
  * of its own, whose gradient is slice again. */
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 enum { DIM, START, SIZE }; /* in attr.i; SIZE: of the result along DIM */
@@ -75,11 +75,20 @@ static spmd_status slice_back_grad(spmd_ctx *ctx, const spmd_call *call, const s
     return need[0] ? spmd_slice(ctx, ct, dim, call->attr.i[START], call->in[0].shape[dim], &gin[0]) : SPMD_OK;
 }
 
+/* Of slice and of slice_back. */
+static void slice_rule(const spmd_call *call, spmd_labels *labels)
+{
+    for (int8_t d = 0; d < call->in[0].rank; d++)
+        if (d != (int)call->attr.i[DIM])
+            labels->in[0][d] = labels->out[0][d] = d;
+}
+
 static const spmd_op slice_back_op = {
     .name = "slice_back",
     .shape = slice_back_shape,
     .grad = slice_back_grad,
     .host = slice_back_host,
+    .rule = slice_rule,
     .linear = 1,
 };
 
@@ -96,6 +105,7 @@ static const spmd_op slice_op = {
     .shape = slice_shape,
     .grad = slice_grad,
     .host = slice_host,
+    .rule = slice_rule,
     .linear = 1,
 };
 

@@ -4,6 +4,7 @@
 #include "kernels/row_math.h"
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
+#include "spmd/rule.h"
 
 static spmd_status softmax_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -68,10 +69,16 @@ static void softmax_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 2.0 * (double)spmd_count(x) * (double)spmd_dtype_size(x->dtype);
 }
 
+static void softmax_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd__label_rows(call, labels, 1);
+}
+
 static const spmd_op softmax_grad_op = {
     .name = "softmax_grad",
     .shape = softmax_grad_shape,
     .host = softmax_grad_host,
+    .rule = softmax_rule,
     .linear = 2,
 };
 
@@ -88,6 +95,7 @@ static const spmd_op softmax_op = {
     .grad = softmax_grad,
     .host = softmax_host,
     .cost = softmax_cost,
+    .rule = softmax_rule,
 };
 
 spmd_status spmd_softmax(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

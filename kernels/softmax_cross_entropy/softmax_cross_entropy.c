@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "kernels/row_math.h"
 #include "kernels/workspace.h"
+#include "spmd/rule.h"
 #include <math.h>
 #include <string.h>
 
@@ -85,10 +86,16 @@ static void xent_cost(const spmd_call *call, spmd_cost *cost)
     cost->bytes = 4.0 * (double)spmd_count(&call->in[LOGITS]);
 }
 
+static void xent_rule(const spmd_call *call, spmd_labels *labels)
+{
+    spmd__label_rows(call, labels, 1);
+}
+
 static const spmd_op xent_grad_op = {
     .name = "softmax_cross_entropy_grad",
     .shape = xent_grad_shape,
     .host = xent_grad_host,
+    .rule = xent_rule,
     .linear = 1 << CT,
 };
 
@@ -105,6 +112,7 @@ static const spmd_op xent_op = {
     .grad = xent_grad,
     .host = xent_host,
     .cost = xent_cost,
+    .rule = xent_rule,
     .residual = 1 << 1,
 };
 

@@ -30,6 +30,7 @@ static const spmd_op sqrt_op = {
     .grad = sqrt_grad,
     .host = sqrt_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_sqrt(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

@@ -29,6 +29,7 @@ static const spmd_op square_op = {
     .grad = square_grad,
     .host = square_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_square(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

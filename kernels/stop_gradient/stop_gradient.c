@@ -1,5 +1,5 @@
 #include "kernels/kernels.h"
-#include "spmd/op.h"
+#include "spmd/rule.h"
 
 static spmd_status stop_gradient_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -9,7 +9,13 @@ static spmd_status stop_gradient_shape(spmd_ctx *ctx, spmd_call *call)
 }
 
 static const spmd_op stop_gradient_op = {
-    .name = "stop_gradient", .shape = stop_gradient_shape, .linear = 1, .view = true, .stops_gradient = true};
+    .name = "stop_gradient",
+    .shape = stop_gradient_shape,
+    .rule = spmd__label_pointwise,
+    .linear = 1,
+    .view = true,
+    .stops_gradient = true,
+};
 
 spmd_status spmd_stop_gradient(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
 {

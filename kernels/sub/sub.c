@@ -39,6 +39,7 @@ static const spmd_op sub_op = {
     .grad = sub_grad,
     .host = sub_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
     .linear = 3,
     .joint = true,
 };

@@ -20,6 +20,7 @@ static const spmd_op sum_op = {
     .grad = sum_grad,
     .host = sum_host,
     .cost = spmd__reduce_cost,
+    .rule = spmd__reduce_rule,
     .linear = 1,
 };
 

@@ -30,12 +30,25 @@ static spmd_status sum_to_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_
     return need[0] ? spmd_broadcast_to(ctx, ct, call->in[0].rank, call->in[0].shape, &gin[0]) : SPMD_OK;
 }
 
+/* A dimension that is summed and cut makes the result partial. */
+static void sum_to_rule(const spmd_call *call, spmd_labels *labels)
+{
+    const spmd_tensor *x = &call->in[0], *y = &call->out[0];
+    int added = x->rank - y->rank;
+    for (int8_t d = 0; d < x->rank; d++) {
+        labels->in[0][d] = d;
+        if (d >= added && y->shape[d - added] == x->shape[d])
+            labels->out[0][d - added] = d;
+    }
+}
+
 static const spmd_op sum_to_op = {
     .name = "sum_to",
     .shape = sum_to_shape,
     .grad = sum_to_grad,
     .host = sum_to_host,
     .cost = spmd__reduce_cost,
+    .rule = sum_to_rule,
     .linear = 1,
 };
 

@@ -46,6 +46,7 @@ static const spmd_op tanh_op = {
     .grad = tanh_grad,
     .host = tanh_host,
     .cost = spmd__pointwise_cost,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_tanh(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)

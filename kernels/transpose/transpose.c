@@ -1,6 +1,7 @@
 /* transpose: dimensions in another order. */
 #include "kernels/kernels.h"
 #include "kernels/transpose/transpose_host.h"
+#include "spmd/rule.h"
 
 static spmd_status transpose_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -31,11 +32,18 @@ static spmd_status transpose_grad(spmd_ctx *ctx, const spmd_call *call, const sp
     return need[0] ? spmd_transpose(ctx, ct, back, &gin[0]) : SPMD_OK;
 }
 
+static void transpose_rule(const spmd_call *call, spmd_labels *labels)
+{
+    for (int8_t d = 0; d < call->out[0].rank; d++)
+        labels->in[0][call->attr.i[d]] = labels->out[0][d] = d;
+}
+
 static const spmd_op transpose_op = {
     .name = "transpose",
     .shape = transpose_shape,
     .grad = transpose_grad,
     .host = spmd__transpose_host,
+    .rule = transpose_rule,
     .linear = 1,
 };
 

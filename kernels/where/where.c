@@ -93,6 +93,7 @@ static const spmd_op where_op = {
     .shape = where_shape,
     .grad = where_grad,
     .host = where_host,
+    .rule = spmd__label_pointwise,
 };
 
 spmd_status spmd_where(spmd_ctx *ctx, const spmd_tensor *condition, const spmd_tensor *a, const spmd_tensor *b,

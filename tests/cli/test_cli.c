@@ -1,87 +1,10 @@
 /* The program from outside: exit codes, what goes to stdout and what to stderr, the JSON, bad usage, logs that cannot
  * be written, Ctrl-C. */
-#include "spmd/testing.h"
-#include <cjson/cJSON.h>
+#include "tests/cli/run_program.h"
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define SMALL "train mlp --dataset synthetic --steps 30 --batch 64 --width 16 "
-
-static char folder[] = "/tmp/spmd-cli-XXXXXX"; /* one a process, made by the fixture */
-
-static void make_folder(void)
-{
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void remove_folder(void)
-{
-    const char *const files[] = {"out", "err", "log.jsonl"};
-    for (int k = 0; k < 3; k++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s/%s", folder, files[k]);
-        unlink(path);
-    }
-    rmdir(folder);
-}
-
-static char *read_file(const char *name)
-{
-    char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "no file %s", path);
-    char *text = calloc(1, 1 << 18);
-    size_t length = fread(text, 1, (1 << 18) - 1, file);
-    text[length] = '\0';
-    fclose(file);
-    return text;
-}
-
-typedef struct ended {
-    int code;
-    char *out, *err;
-} ended;
-
-/* Runs the program through the shell, `%s` in `arguments` being the test's folder. */
-static ended run(const char *arguments)
-{
-    char filled[512], command[1024];
-    const char *program = getenv("SPMD_CLI");
-    snprintf(filled, sizeof filled, arguments, folder, folder);
-    snprintf(command, sizeof command, "%s %s >%s/out 2>%s/err", program ? program : "../../bin/spmd", filled, folder,
-             folder);
-    int status = system(command);
-    ck_assert_msg(WIFEXITED(status), "'%s' ended by a signal", command);
-    return (ended){WEXITSTATUS(status), read_file("out"), read_file("err")};
-}
-
-static void end_free(ended *e)
-{
-    free(e->out);
-    free(e->err);
-}
-
-/* Every line of `text` is one JSON object; returns the last. */
-static cJSON *last_object(char *text, int *lines)
-{
-    cJSON *last = NULL;
-    *lines = 0;
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), ++*lines) {
-        cJSON_Delete(last);
-        last = cJSON_Parse(line);
-        ck_assert_msg(cJSON_IsObject(last), "not a JSON object: %s", line);
-    }
-    return last;
-}
-
-static void expect_keys(const cJSON *object, const char *const *keys)
-{
-    for (int k = 0; keys[k]; k++)
-        ck_assert_msg(cJSON_HasObjectItem(object, keys[k]), "the object has no '%s'", keys[k]);
-}
 
 START_TEST(usage)
 {
@@ -95,7 +18,7 @@ START_TEST(usage)
         {"--version", 0, "spmdkit 0.", ""},
         {"", 2, "", "usage:"},
         {"trian", 2, "", "no command 'trian'; the nearest is train"},
-        {"compare shared-mlp", 2, "", "'compare' is not built yet"},
+        {"lesson training", 2, "", "'lesson' is not built yet"},
         {"train mlp --stpes 3", 2, "", "no option '--stpes'; the nearest is --steps"},
         {"train mlp --bach=64", 2, "", "no option '--bach'; the nearest is --batch"},
         {"train mlp --steps", 2, "", "--steps needs a value"},
@@ -107,7 +30,7 @@ START_TEST(usage)
         {"train mlp --mesh data=two", 2, "", "data=two"},
         {"train mlp --mesh rows=2", 2, "", "no axis 'data'"},
         {"train mlp --backend cuda", 2, "", "backend 'cuda' is not in this build"},
-        {"train mlp --mode auto", 2, "", "--mode auto is not built yet"},
+        {"train mlp --mode manual", 2, "", "no mode 'manual'; use --mode explicit or --mode auto"},
         {"train mlp --dtype i32", 2, "", "f32 or bf16"},
         {"train mlp --optimizer adamx", 2, "", "no optimizer 'adamx'"},
         {"train mlp --schedule cosin", 2, "", "no schedule 'cosin'"},
@@ -115,7 +38,8 @@ START_TEST(usage)
         {"train mlp --checkpoint there", 2, "", "--checkpoint is not built yet"},
         {"train mlp --dataset cifar", 2, "", "fashion-mnist, mnist"},
         {"train cnn", 2, "", "no model 'cnn'"},
-        {"train", 2, "", "train what?"},
+        {"train", 2, "", "which model? mlp or shared-mlp"},
+        {"sweep mlp --batches 256,x", 2, "", "expected at most 64 sizes"},
         {"train mlp --batch 511 --devices 2", 2, "",
          "batch 511 cannot be cut evenly over 2 devices along 'data': use 510 or 512"},
         {"info --steps 3", 2, "", "info takes no option but --json"},
@@ -268,4 +192,6 @@ END_TEST
 
 SPMD_TEST_MAIN("cli", tcase_add_checked_fixture(tc, make_folder, remove_folder); tcase_add_test(tc, usage);
                tcase_add_test(tc, info); tcase_add_test(tc, train_for_scripts); tcase_add_test(tc, train_for_people);
-               tcase_add_test(tc, nan_is_a_failure); tcase_add_test(tc, interrupt_ends_after_the_step);)
+               tcase_add_test(tc, nan_is_a_failure);
+
+               tcase_add_test(tc, interrupt_ends_after_the_step);)
