@@ -48,8 +48,8 @@ spmd_status spmd_trainer_step(spmd_trainer *t, const float *x, const int32_t *y,
 {
     int kept = t->nparams + t->nstate;
     spmd_metrics m = {.step = t->steps + 1, .rate = spmd_schedule_at(&t->options.schedule, t->steps)};
-    SPMD_TRY(spmd_shard_update(spmd__trainer_other(t, BATCH_X), x));
-    SPMD_TRY(spmd_shard_update(spmd__trainer_other(t, BATCH_Y), y));
+    t->in_host[kept] = x;
+    t->in_host[kept + 1] = y;
     SPMD_TRY(spmd_array_set(spmd__trainer_other(t, RATE), m.rate));
     SPMD_TRY(spmd_array_set(spmd__trainer_other(t, COUNT), (double)m.step));
     const spmd_job job = {.mesh = t->mesh,
@@ -58,6 +58,7 @@ spmd_status spmd_trainer_step(spmd_trainer *t, const float *x, const int32_t *y,
                           .nin = kept + 4,
                           .nout = kept + 3,
                           .in = t->in,
+                          .in_host = t->in_host,
                           .out = t->out,
                           .out_specs = t->out_specs,
                           .jit = t->jit,

@@ -23,7 +23,8 @@ struct spmd_trainer {
     trained_array *arrays;
     spmd_array **in, **out; /* of the step's job: parameters, state, x, y, rate, count; parameters, state, metrics */
     spmd_spec *out_specs;
-    float *x, *weight; /* the host's side of a batch */
+    const void **in_host; /* the caller's batch, in its place among `in` */
+    float *x, *weight;    /* the host's side of a batch */
     int32_t *y;
     float *param; /* the largest parameter, on the host */
     int64_t steps;

@@ -117,13 +117,14 @@ static spmd_status take_memory(spmd_trainer *t)
     t->arrays = calloc(kept + OTHERS, sizeof *t->arrays);
     t->in = calloc(kept + 4, sizeof *t->in);
     t->out = calloc(kept + 3, sizeof *t->out);
+    t->in_host = calloc(kept + 4, sizeof *t->in_host);
     t->out_specs = calloc(kept + 3, sizeof *t->out_specs);
     t->x = calloc((size_t)batch, (size_t)t->options.config.inputs * sizeof *t->x);
     t->y = calloc((size_t)batch, sizeof *t->y);
     t->weight = calloc((size_t)batch, sizeof *t->weight);
     t->param = calloc((size_t)largest, sizeof *t->param);
-    SPMD_CHECK(t->arrays && t->in && t->out && t->out_specs && t->x && t->y && t->weight && t->param, SPMD_ENOMEM,
-               "out of memory for a batch of %lld on the host: use a smaller --batch", (long long)batch);
+    SPMD_CHECK(t->arrays && t->in && t->in_host && t->out && t->out_specs && t->x && t->y && t->weight && t->param,
+               SPMD_ENOMEM, "out of memory for a batch of %lld on the host: use a smaller --batch", (long long)batch);
     t->narrays = (int)kept + OTHERS;
     return SPMD_OK;
 }
@@ -181,6 +182,7 @@ void spmd_trainer_destroy(spmd_trainer *t)
         spmd_array_destroy(t->arrays[k].array);
     free(t->arrays);
     free(t->in);
+    free(t->in_host);
     free(t->out);
     free(t->out_specs);
     free(t->x);

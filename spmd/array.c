@@ -59,12 +59,22 @@ static spmd_status check_copy(const spmd_array *array, const char *function)
     return SPMD_OK;
 }
 
+void spmd__update_block(spmd_array *array, int device, const void *host)
+{
+    copy_block(array, device, array->block[device], (char *)host, true);
+}
+
+spmd_status spmd__check_update(const spmd_array *array)
+{
+    return check_copy(array, "spmd_shard_map");
+}
+
 spmd_status spmd_shard_update(spmd_array *array, const void *host)
 {
     SPMD_CHECK(array && host, SPMD_EINVAL, "spmd_shard_update: array and host must not be NULL");
     SPMD_TRY(check_copy(array, "spmd_shard_update"));
     for (int d = 0; d < array->mesh->ndevices; d++)
-        copy_block(array, d, array->block[d], (char *)host, true);
+        spmd__update_block(array, d, host);
     return SPMD_OK;
 }
 

@@ -54,6 +54,8 @@ spmd_status spmd__job_check(const spmd_job *job)
     SPMD_CHECK(job->nout == 0 || (job->out && job->out_specs), SPMD_EINVAL,
                "spmd_shard_map: %d outputs but job->out or job->out_specs is NULL", job->nout);
     SPMD_TRY(check_inputs(job));
+    for (int k = 0; job->in_host && k < job->nin; k++)
+        SPMD_TRY(job->in_host[k] ? spmd__check_update(job->in[k]) : SPMD_OK);
     for (int k = 0; k < job->nout; k++) {
         spmd_layout layout;
         int rank = job->out[k] ? job->out[k]->rank : SPMD_MAX_RANK;
@@ -331,6 +333,10 @@ static spmd_status run_eagerly(spmd_ctx *ctx)
 
 spmd_status spmd__run_shard(spmd_ctx *ctx)
 {
+    const spmd_job *job = &ctx->mesh->job;
     spmd__begin_shard(ctx);
+    for (int k = 0; k < job->nin; k++)
+        if (job->in_host[k])
+            spmd__update_block(job->in[k], ctx->id, job->in_host[k]);
     return ctx->mesh->jit_entry ? spmd__run_program(ctx) : run_eagerly(ctx);
 }

@@ -103,7 +103,8 @@ void *spmd__device_main(void *argument)
 static spmd_status copy_job(spmd_mesh *mesh, const spmd_job *job)
 {
     size_t in = (size_t)job->nin, out = (size_t)job->nout;
-    size_t size = in * sizeof *job->in + out * sizeof *job->out + out * sizeof *job->out_specs;
+    size_t size = in * sizeof *job->in + in * sizeof *job->in_host + out * sizeof *job->out +
+                  out * sizeof *job->out_specs;
     if (size > mesh->job_lists_size) {
         spmd__free(mesh->job_lists);
         mesh->job_lists_size = 0;
@@ -113,15 +114,19 @@ static spmd_status copy_job(spmd_mesh *mesh, const spmd_job *job)
         mesh->job_lists_size = size;
     }
     spmd_array **ins = mesh->job_lists, **outs = ins + in;
-    spmd_spec *specs = (spmd_spec *)(outs + out);
-    for (size_t k = 0; k < in; k++)
+    const void **hosts = (const void **)(outs + out);
+    spmd_spec *specs = (spmd_spec *)(hosts + in);
+    for (size_t k = 0; k < in; k++) {
         ins[k] = job->in[k];
+        hosts[k] = job->in_host ? job->in_host[k] : NULL;
+    }
     for (size_t k = 0; k < out; k++) {
         outs[k] = job->out[k];
         specs[k] = job->out_specs[k];
     }
     mesh->job = *job;
     mesh->job.in = ins;
+    mesh->job.in_host = hosts;
     mesh->job.in_specs = NULL; /* checked; not needed any more */
     mesh->job.out = outs;
     mesh->job.out_specs = specs;

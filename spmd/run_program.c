@@ -12,16 +12,42 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* All shards, checked by `hash`. */
-static spmd_status meet_all(spmd_ctx *ctx, const char *op, uint64_t hash)
+static spmd_status meet_all(spmd_ctx *ctx, const char *op, const void *post, const void **posts)
 {
     spmd_axes all = {.n = (uint8_t)ctx->mesh->naxes, .mask = (uint8_t)((1u << ctx->mesh->naxes) - 1)};
     for (uint8_t a = 0; a < all.n; a++)
         all.id[a] = a;
     spmd_group group;
     spmd__group(ctx, &all, &group);
-    spmd_signature signature = {.op = op, .hash = hash};
-    return spmd__meet(ctx, &group, &signature, NULL, NULL);
+    spmd_signature signature = {.op = op};
+    return spmd__meet(ctx, &group, &signature, post, posts);
+}
+
+/* "psum at step.c:12", or that the function ended there */
+static const char *call_text(const spmd_program *p, int i, char text[192])
+{
+    if (i < p->n)
+        snprintf(text, 192, "%s at %s", p->calls[i].op->name, p->calls[i].site ? p->calls[i].site : "an unknown place");
+    else
+        snprintf(text, 192, "the end after %d calls", p->n);
+    return text;
+}
+
+/* A difference is found now, by name, and not in the middle of a step. */
+static spmd_status compare_recordings(const spmd_ctx *ctx, const spmd_program *mine, const void *const *posts)
+{
+    for (int d = 0; d < ctx->mesh->ndevices; d++) {
+        const spmd_program *other = posts[d];
+        int i = 0;
+        char one[192], two[192];
+        if (mine->hash == other->hash)
+            continue;
+        while (i < mine->n && i < other->n && spmd__call_hash(&mine->calls[i]) == spmd__call_hash(&other->calls[i]))
+            i++;
+        return SPMD_FAIL(SPMD_EMISMATCH, "shards recorded different calls: call %d is %s on shard %d, %s on shard %d",
+                         i, call_text(mine, i, one), ctx->id, call_text(other, i, two), d);
+    }
+    return SPMD_OK;
 }
 
 /* Runs the user's function without running its ops. */
@@ -51,7 +77,10 @@ static spmd_status record(spmd_ctx *ctx, spmd_program *p)
     p->ids = ctx->next_id;
     p->hash = ctx->stream_hash;
     spmd_ctx_at(ctx, "the end of the shard function");
-    return meet_all(ctx, "record", p->hash); /* a mismatch is found here, not in the middle of a step */
+    const void *posts[SPMD_MAX_DEVICES];
+    SPMD_TRY(meet_all(ctx, "record", p, posts));
+    SPMD_TRY(compare_recordings(ctx, p, posts));
+    return meet_all(ctx, "record", NULL, NULL); /* nobody changes a program that others still read */
 }
 
 static spmd_program *new_program(spmd_mesh *mesh)
@@ -108,7 +137,7 @@ static spmd_status before_commit(spmd_ctx *ctx)
 {
     SPMD_TRY(spmd__sync(ctx));
     spmd_ctx_at(ctx, "the first update in place");
-    SPMD_TRY(meet_all(ctx, "commit", 0));
+    SPMD_TRY(meet_all(ctx, "commit", NULL, NULL));
     atomic_store(&ctx->mesh->updating, true);
     return SPMD_OK;
 }

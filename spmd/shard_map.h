@@ -37,7 +37,10 @@ typedef struct spmd_job {
     void *user;
     int nin, nout;
     spmd_array *const *in;
-    const spmd_spec *in_specs;  /* NULL: the arrays' own. Given, they must equal the arrays' (an assertion) */
+    const spmd_spec *in_specs; /* NULL: the arrays' own. Given, they must equal the arrays' (an assertion) */
+    /* Optional, entries too: what input k shall hold, as spmd_shard_update copies it; each device copies its own block
+     * when the launch begins. In place whatever becomes of the launch, once it has begun. */
+    const void *const *in_host;
     spmd_array **out;           /* NULL entries are created; others must fit and are overwritten; may be inputs too */
     const spmd_spec *out_specs; /* an axis that a spec does not name is a claim that all shards along it are equal */
     bool verify_replication;    /* also compare the bytes of outputs claimed as replicated */

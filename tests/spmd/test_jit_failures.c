@@ -162,7 +162,43 @@ START_TEST(a_stuck_thread_keeps_its_program)
 }
 END_TEST
 
-SPMD_TEST_MAIN("jit failures", tcase_add_test(tc, a_failure_before_the_first_update_changes_nothing);
+/* Shards that record different calls are told which, with both places. */
+static spmd_status one_shard_differs(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)user;
+    if (spmd_ctx_device(ctx) == 1)
+        return spmd_pmax(ctx, in, "x", out);
+    return spmd_pmin(ctx, in, "x", out);
+}
+
+START_TEST(different_recordings_are_named)
+{
+    spmd_mesh *mesh;
+    spmd_jit *jit;
+    spmd_array *x, *y = NULL;
+    spmd_spec cut = SPMD_P("x"), replicated = SPMD_REPLICATED;
+    ck_spmd_ok(spmd_mesh_create("x=2", spmd_test_backend(), &mesh));
+    ck_spmd_ok(spmd_jit_create(mesh, &jit));
+    ck_spmd_ok(spmd_shard(mesh, NULL, SPMD_F32, SPMD_SHAPE(4), cut, &x));
+    spmd_job job = {.mesh = mesh,
+                    .fn = one_shard_differs,
+                    .nin = 1,
+                    .in = &x,
+                    .nout = 1,
+                    .out = &y,
+                    .out_specs = &replicated,
+                    .jit = jit};
+    ck_spmd_fails(spmd_shard_map(&job), SPMD_EMISMATCH, "call 0 is pm");
+    ck_assert_msg(strstr(spmd_last_error(), "pmax at ") && strstr(spmd_last_error(), "pmin at "), "%s",
+                  spmd_last_error());
+    spmd_array_destroy(x);
+    spmd_jit_destroy(jit);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
+SPMD_TEST_MAIN("jit failures", tcase_add_test(tc, different_recordings_are_named);
+               tcase_add_test(tc, a_failure_before_the_first_update_changes_nothing);
                tcase_add_test(tc, a_failure_after_an_update_says_that_arrays_are_undefined);
                tcase_add_test(tc, a_jit_serves_its_own_mesh_only);
                tcase_add_test(tc, a_stuck_thread_keeps_its_program);)

@@ -219,7 +219,40 @@ START_TEST(claims_are_verified_by_bytes_on_demand)
 }
 END_TEST
 
-SPMD_TEST_MAIN("launch", tcase_add_test(tc, sizes_beyond_counting_are_refused); tcase_add_test(tc, swapped_arrays_swap);
+START_TEST(inputs_are_filled_from_the_host)
+{
+    enum { N = 6 };
+    static const char *const specs[] = {"x", "y", ""};
+    spmd_mesh *mesh = mesh_of("x=2,y=3");
+    spmd_array *in[2], *out[1] = {NULL};
+    spmd_spec spec;
+    const float values[N] = {1, 2, 3, 4, 5, 6}, other[N] = {0};
+    const void *host[2] = {values, NULL};
+    float got[N];
+    ck_spmd_ok(spmd_spec_parse(specs[_i], &spec));
+    for (int k = 0; k < 2; k++)
+        ck_spmd_ok(spmd_shard(mesh, other, SPMD_F32, SPMD_SHAPE(N), spec, &in[k]));
+    spmd_job job = {.mesh = mesh, .fn = identity, .nin = 2, .in = in, .in_host = host};
+    job.nout = 1;
+    job.out = out;
+    job.out_specs = &spec;
+    job.verify_replication = true;
+    ck_spmd_ok(spmd_shard_map(&job));
+    ck_spmd_ok(spmd_unshard(out[0], got));
+    ck_assert(memcmp(got, values, sizeof got) == 0);
+    ck_spmd_ok(spmd_unshard(in[0], got));
+    ck_assert(memcmp(got, values, sizeof got) == 0);
+    ck_spmd_ok(spmd_unshard(in[1], got));
+    ck_assert(memcmp(got, other, sizeof got) == 0);
+    spmd_array_destroy(in[0]);
+    spmd_array_destroy(in[1]);
+    spmd_array_destroy(out[0]);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
+SPMD_TEST_MAIN("launch", tcase_add_test(tc, sizes_beyond_counting_are_refused);
+               tcase_add_loop_test(tc, inputs_are_filled_from_the_host, 0, 3); tcase_add_test(tc, swapped_arrays_swap);
                tcase_add_test(tc, outputs_that_are_inputs_may_swap);
                tcase_add_test(tc, a_replicated_claim_on_a_varying_value_is_refused);
                tcase_add_loop_test(tc, a_constant_fits_any_out_spec, 0, 3);
