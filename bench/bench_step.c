@@ -162,6 +162,7 @@ static spmd_status set_options(bench *b)
     o->batch = args->batch * args->devices;
     o->schedule = spmd_schedule_constant(3e-4);
     o->eager = args->eager;
+    o->automatic = strcmp(args->mode, "auto") == 0;
     if (args->width)
         o->config.width = args->width;
     if (args->repeats >= 0)
@@ -216,7 +217,8 @@ int main(int argc, char **argv)
         {"--repeats", "L", "of shared-mlp's block (default 128)", BENCH_NUMBER, &a.repeats, 0, 1 << 16},
         {"--width", "W", "of the hidden layers (default: the model's)", BENCH_NUMBER, &a.width, 1, 1 << 16},
         {"--dtype", "NAME", "f32 (default) or bf16: what the model computes in", BENCH_TEXT, &a.dtype, 0, 0},
-        {"--mode", "NAME", "explicit: collectives written by hand", BENCH_TEXT, &a.mode, 0, 0},
+        {"--mode", "NAME", "explicit (default): collectives by hand; auto: found by the library", BENCH_TEXT, &a.mode,
+         0, 0},
         {"--backend", "NAME", "host (default) or host-strict", BENCH_TEXT, &a.backend, 0, 0},
         {"--eager", NULL, "run every op as it is called", BENCH_FLAG, &a.eager, 0, 0},
         {"--jit", NULL, "record the step once and replay it (default)", BENCH_FLAG, &a.jit, 0, 0},
@@ -231,8 +233,8 @@ int main(int argc, char **argv)
         return code < 0 ? CLI_OK : code;
     if (a.eager && a.jit)
         return bench_usage(&program, "--eager and --jit: give one");
-    if (strcmp(a.mode, "explicit") != 0)
-        return bench_usage(&program, "--mode '%s': there is explicit only", a.mode);
+    if (strcmp(a.mode, "explicit") != 0 && strcmp(a.mode, "auto") != 0)
+        return bench_usage(&program, "--mode '%s': explicit or auto", a.mode);
     bench b = {.program = &program, .args = &a};
     return run(&b, begun);
 }

@@ -36,6 +36,8 @@ static const struct {
     {"--model shared-mlp --repeats 3 --width 16 --batch-per-device 4 --eager --dtype bf16 --devices 3", 3, 12,
      12. * (4 * 784 * 16 + 6 * 3 * 256 + 960)},
     {"--model shared-mlp --repeats 0 --width 16 --batch-per-device 4", 2, 8, 8. * (4 * 784 * 16 + 960)},
+    {"--mode auto --model shared-mlp --repeats 2 --width 16 --batch-per-device 4", 2, 8,
+     8. * (4 * 784 * 16 + 6 * 2 * 256 + 960)},
     {"--model mlp --devices 1 --batch-per-device 8 --jit", 1, 8, 8. * (4 * 784 * 256 + 6 * (256 * 128 + 1280))},
 };
 
@@ -69,7 +71,7 @@ START_TEST(usage)
     } rows[] = {
         {"--modell mlp", "no option '--modell'; the nearest is --model"},
         {"--model mpl", "no model 'mpl': use mlp or shared-mlp"},
-        {"--mode auto", "--mode 'auto': there is explicit only"},
+        {"--mode manual", "--mode 'manual': explicit or auto"},
         {"--eager --jit", "--eager and --jit: give one"},
         {"--devices 0", "--devices '0': needs a whole number from 1 to 64"},
         {"--dtype f99", "f99"},
@@ -84,4 +86,4 @@ START_TEST(usage)
 }
 END_TEST
 
-SPMD_TEST_MAIN("bench_step", tcase_add_loop_test(tc, a_line_for_scripts, 0, 4); tcase_add_test(tc, usage);)
+SPMD_TEST_MAIN("bench_step", tcase_add_loop_test(tc, a_line_for_scripts, 0, 5); tcase_add_test(tc, usage);)

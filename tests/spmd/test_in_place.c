@@ -25,13 +25,15 @@ static spmd_status view_used_later(spmd_ctx *ctx, const spmd_tensor *x, spmd_ten
     return spmd_reshape(ctx, &b, SPMD_SHAPE(N), out);
 }
 
-/* The first operand is broadcast: its memory is too small. */
+/* The first operand is broadcast: its memory is too small, and `b` lies behind it. */
 static spmd_status broadcast(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *out)
 {
-    spmd_tensor a, sum;
+    spmd_tensor a, b, sum;
     SPMD_TRY(spmd_exp(ctx, x, &a));
     SPMD_TRY(spmd_sum(ctx, &a, NULL, 0, false, &sum));
-    return spmd_add(ctx, &sum, &a, out);
+    SPMD_TRY(spmd_exp(ctx, &a, &b));
+    SPMD_TRY(spmd_add(ctx, &sum, &a, &a));
+    return spmd_sub(ctx, &a, &b, out);
 }
 
 /* Nothing needs any of them: each op works where the last one did. */
