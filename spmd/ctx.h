@@ -97,6 +97,7 @@ struct spmd_mesh {
     spmd_device *devices;
     struct spmd_array *orphans; /* destroyed while a stuck thread might use them */
     struct spmd_jit *orphan_jits;
+    struct spmd_profile *orphan_profiles;
     struct spmd_meetings *meetings;
     struct spmd_pinning *pinning;
 
@@ -130,12 +131,13 @@ static inline bool spmd__has_stuck_thread(const spmd_mesh *mesh)
 
 /* False if the mesh's fault hook wants the operation to fail. */
 bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes);
-void *spmd__device_main(void *device);                   /* launch.c: a device thread's life */
-void spmd__enter_shard(spmd_ctx *ctx);                   /* messages of this thread name the shard from now on */
-spmd_status spmd__run_shard(spmd_ctx *ctx);              /* boundary.c: inputs, function, outputs */
-spmd_status spmd__job_check(const spmd_job *job);        /* boundary.c: before any thread starts */
-struct spmd_jit *spmd__jit_free(struct spmd_jit *jit);   /* jit.c; returns the next orphan */
-void spmd__mesh_release(spmd_mesh *mesh);                /* drops one reference */
+void *spmd__device_main(void *device);                 /* launch.c: a device thread's life */
+void spmd__enter_shard(spmd_ctx *ctx);                 /* messages of this thread name the shard from now on */
+spmd_status spmd__run_shard(spmd_ctx *ctx);            /* boundary.c: inputs, function, outputs */
+spmd_status spmd__job_check(const spmd_job *job);      /* boundary.c: before any thread starts */
+struct spmd_jit *spmd__jit_free(struct spmd_jit *jit); /* jit.c; returns the next orphan */
+struct spmd_profile *spmd__profile_free(struct spmd_profile *profile); /* profile.c; likewise */
+void spmd__mesh_release(spmd_mesh *mesh);                              /* drops one reference */
 spmd_status spmd__check_update(const spmd_array *array); /* array.c: may it be copied into (the fault hook)? */
 void spmd__update_block(spmd_array *array, int device, const void *host);
 /* Ends the launch with this shard's failure; the first one wins, and none does after a commit. */

@@ -105,6 +105,8 @@ void spmd__mesh_release(spmd_mesh *mesh)
     }
     for (struct spmd_jit *jit = mesh->orphan_jits; jit;)
         jit = spmd__jit_free(jit);
+    for (struct spmd_profile *profile = mesh->orphan_profiles; profile;)
+        profile = spmd__profile_free(profile);
     spmd__pinning_free(mesh);
     spmd__meetings_free(mesh->meetings);
     pthread_mutex_destroy(&mesh->log_lock);

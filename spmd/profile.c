@@ -22,6 +22,7 @@ struct spmd_profile {
     int capacity;
     int64_t start_ns;
     track tracks[SPMD_MAX_DEVICES];
+    struct spmd_profile *orphan; /* next of the mesh's orphan_profiles */
 };
 
 static int64_t now_ns(void)
@@ -50,13 +51,25 @@ spmd_status spmd_profile_create(spmd_mesh *mesh, int events, spmd_profile **out)
     return SPMD_OK;
 }
 
+spmd_profile *spmd__profile_free(spmd_profile *profile)
+{
+    spmd_profile *after = profile->orphan;
+    for (int d = 0; d < SPMD_MAX_DEVICES; d++)
+        spmd__free(profile->tracks[d].events);
+    spmd__free(profile);
+    return after;
+}
+
 void spmd_profile_destroy(spmd_profile *profile)
 {
     if (!profile)
         return;
-    for (int d = 0; d < SPMD_MAX_DEVICES; d++)
-        spmd__free(profile->tracks[d].events);
-    spmd__free(profile);
+    if (!spmd__has_stuck_thread(profile->mesh)) {
+        spmd__profile_free(profile);
+        return;
+    }
+    profile->orphan = profile->mesh->orphan_profiles; /* the thread may still write into it */
+    profile->mesh->orphan_profiles = profile;
 }
 
 void spmd_profile_clear(spmd_profile *profile)

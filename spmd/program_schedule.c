@@ -29,7 +29,7 @@ static void mark_live(schedule *s)
             int from = s->producer[call->in[k].id];
             if (from < 0)
                 continue;
-            s->live[from] = true;
+            s->live[from] = true; /* of shape-only inputs, too: the plan places them */
             int height = s->height[i] + spmd__meets(call);
             s->height[from] = height > s->height[from] ? height : s->height[from];
         }

@@ -39,7 +39,11 @@ void spmd__pinning_create(spmd_mesh *mesh)
         return;
     }
     hwloc_obj_t root = hwloc_get_root_obj(p->topology);
-    hwloc_distrib(p->topology, &root, 1, p->sets, (unsigned)mesh->ndevices, INT_MAX, 0);
+    if (hwloc_distrib(p->topology, &root, 1, p->sets, (unsigned)mesh->ndevices, INT_MAX, 0) != 0) {
+        hwloc_topology_destroy(p->topology);
+        free(p);
+        return;
+    }
     mesh->pinning = p;
 }
 

@@ -102,6 +102,8 @@ static spmd_status strict_open(spmd_device *device)
     int error = pthread_create(&s->thread, NULL, stream_main, device);
     if (error) {
         device->stream = NULL;
+        pthread_mutex_destroy(&s->lock);
+        pthread_cond_destroy(&s->changed);
         free(s);
         return SPMD_FAIL(SPMD_ENOMEM, "cannot start the stream thread of device %d: %s", device->id, strerror(error));
     }

@@ -38,6 +38,7 @@ typedef struct fixture {
     spmd_custom_op op;
     spmd_mesh *mesh;
     spmd_jit *jit;
+    spmd_profile *profile;
     spmd_array *x, *z, *y[2];
 } fixture;
 
@@ -69,6 +70,7 @@ static void open_fixture(fixture *f)
     ck_spmd_ok(spmd_mesh_create("x=2", spmd_test_backend(), &f->mesh));
     spmd_mesh_set_log(f->mesh, silent, NULL);
     ck_spmd_ok(spmd_jit_create(f->mesh, &f->jit));
+    ck_spmd_ok(spmd_profile_create(f->mesh, 100, &f->profile));
     ck_spmd_ok(spmd_shard(f->mesh, start, SPMD_F32, SPMD_SHAPE(4), SPMD_P("x"), &f->x));
     ck_spmd_ok(spmd_shard(f->mesh, start, SPMD_F32, SPMD_SHAPE(4), SPMD_P("x"), &f->z));
     f->y[0] = f->x;
@@ -80,6 +82,7 @@ static void close_fixture(fixture *f)
     spmd_array_destroy(f->z);
     spmd_array_destroy(f->y[1]);
     spmd_jit_destroy(f->jit);
+    spmd_profile_destroy(f->profile);
     ck_spmd_ok(spmd_mesh_destroy(f->mesh));
 }
 
@@ -93,7 +96,8 @@ static spmd_status launch(fixture *f, spmd_shard_fn *fn)
                     .nout = 2,
                     .out = f->y,
                     .out_specs = (spmd_spec[]){SPMD_P("x"), SPMD_P("x")},
-                    .jit = f->jit};
+                    .jit = f->jit,
+                    .profile = f->profile};
     return spmd_shard_map(&job);
 }
 
