@@ -50,8 +50,9 @@ static spmd_status compare_params(comparison *c)
             status = spmd_unshard(b, y);
         double largest = 1e-30, difference = 0;
         for (size_t i = 0; status == SPMD_OK && i < n; i++) {
-            largest = fmax(largest, fabs((double)x[i]));
-            difference = fmax(difference, fabs((double)x[i] - (double)y[i]));
+            double size = fabs((double)x[i]), apart = fabs((double)x[i] - (double)y[i]);
+            largest = size > largest ? size : largest;
+            difference = apart > difference ? apart : difference;
         }
         c->params = fmax(c->params, difference / largest);
         free(x);
