@@ -227,13 +227,8 @@ spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out)
 {
     spmd_mesh *mesh = ctx->mesh;
     const spmd_job *job = &mesh->job;
-    spmd_axes all = {.n = (uint8_t)mesh->naxes};
-    for (int a = 0; a < mesh->naxes; a++) {
-        all.id[a] = (uint8_t)a;
-        all.mask |= (uint8_t)(1u << a);
-    }
     spmd_group group;
-    spmd__group(ctx, &all, &group);
+    spmd__group_all(ctx, &group);
     const void *posts[SPMD_MAX_DEVICES];
     result *mine = spmd__scratch(ctx, sizeof *mine);
     if (!mine)

@@ -14,11 +14,8 @@ static int64_t now_us(void)
 
 static spmd_status meet_all(spmd_ctx *ctx, const char *op, const void *post, const void **posts)
 {
-    spmd_axes all = {.n = (uint8_t)ctx->mesh->naxes, .mask = (uint8_t)((1u << ctx->mesh->naxes) - 1)};
-    for (uint8_t a = 0; a < all.n; a++)
-        all.id[a] = a;
     spmd_group group;
-    spmd__group(ctx, &all, &group);
+    spmd__group_all(ctx, &group);
     spmd_signature signature = {.op = op};
     return spmd__meet(ctx, &group, &signature, post, posts);
 }

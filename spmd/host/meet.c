@@ -120,6 +120,14 @@ void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
     }
 }
 
+void spmd__group_all(const spmd_ctx *ctx, spmd_group *out)
+{
+    spmd_axes all = {.n = (uint8_t)ctx->mesh->naxes, .mask = (uint8_t)((1u << ctx->mesh->naxes) - 1)};
+    for (uint8_t a = 0; a < all.n; a++)
+        all.id[a] = a;
+    spmd__group(ctx, &all, out);
+}
+
 static bool same_group(const spmd_mesh *mesh, unsigned mask, int a, int b)
 {
     for (int x = 0; x < mesh->naxes; x++)

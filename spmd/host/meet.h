@@ -23,6 +23,7 @@ typedef struct spmd_group {
 } spmd_group;
 
 void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out);
+void spmd__group_all(const spmd_ctx *ctx, spmd_group *out); /* every shard of the mesh; place = device */
 
 /* spmd__meet - publish, wait for all members, compare.   Collective over the group.
  *   signature   NULL: the second meeting of the same call (nothing to compare)
