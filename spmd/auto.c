@@ -179,14 +179,26 @@ static spmd_status constrain(spmd_ctx *ctx, const spmd_tensor *in, const spmd_pl
     spmd_call call = {
         .op = &constrain_op, .nin = 1, .nout = 1, .in = tensors, .out = tensors + 1, .implied = ctx->transposing};
     const spmd_placement to[2] = {*at, *at};
-    if (!spmd__same_placement(spmd__placement(ctx, in), at)) {
-        spmd__same_shape(call.out, in);
-        SPMD_TRY(launch_placed(ctx, &call, to));
-        if (ctx->depth)
-            SPMD_TRY(spmd__push_tape(ctx, &call));
-    }
-    *out = call.out->id ? *call.out : *in;
+    spmd__same_shape(call.out, in);
+    SPMD_TRY(launch_placed(ctx, &call, to));
+    if (ctx->depth)
+        SPMD_TRY(spmd__push_tape(ctx, &call));
+    *out = *call.out;
     return SPMD_OK;
+}
+
+static spmd_status constrain_if_needed(spmd_ctx *ctx, const spmd_tensor *in, const spmd_placement *at, spmd_tensor *out)
+{
+    if (!spmd__same_placement(spmd__placement(ctx, in), at))
+        return constrain(ctx, in, at, out);
+    *out = *in;
+    return SPMD_OK;
+}
+
+spmd_status spmd__constrain_again(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *in, spmd_tensor *out)
+{
+    const spmd_placement at = *spmd__placement(ctx, &call->out[0]);
+    return constrain(ctx, in, &at, out);
 }
 
 spmd_status spmd_constrain(spmd_ctx *ctx, const spmd_tensor *in, spmd_spec spec, spmd_tensor *out)
@@ -200,7 +212,7 @@ spmd_status spmd_constrain(spmd_ctx *ctx, const spmd_tensor *in, spmd_spec spec,
     SPMD_TRY(spmd__check_alive(ctx, "spmd_constrain", 0, in));
     SPMD_TRY(spmd_spec_check(&spec, ctx->mesh, in->rank, in->shape));
     spmd_placement at = without_ones(ctx->mesh, &layout);
-    return constrain(ctx, in, &at, out);
+    return constrain_if_needed(ctx, in, &at, out);
 }
 
 /* The gradients whose only want is that their sums over `mask` are made, and the loss. */
@@ -228,9 +240,9 @@ spmd_status spmd__auto_settle(spmd_ctx *ctx, const spmd_tensor *params, int n, s
         SPMD_TRY(sum_gradients(ctx, params, n, grads, loss, mask));
     for (int k = 0; k < n; k++) {
         spmd_placement at = *spmd__placement(ctx, &params[k]);
-        SPMD_TRY(constrain(ctx, &grads[k], &at, &grads[k]));
+        SPMD_TRY(constrain_if_needed(ctx, &grads[k], &at, &grads[k]));
     }
-    return constrain(ctx, loss, &whole, loss);
+    return constrain_if_needed(ctx, loss, &whole, loss);
 }
 
 spmd_status spmd__auto_end(spmd_ctx *ctx, spmd_tensor *out)

@@ -34,8 +34,10 @@ typedef struct spmd_call {
     spmd_attr attr;
     int nin, nout;
     spmd_tensor *in, *out;
-    const char *site; /* where the user called, for the transpose's messages */
-    bool implied;     /* added by a transposition */
+    const char *site;              /* where the user called, for the transpose's messages */
+    bool implied;                  /* added by a transposition */
+    const struct spmd_call *inner; /* on the tape: the calls that a checkpoint stands for; NULL: it is a call itself */
+    int ninner;
 } spmd_call;
 
 /* What a kernel gets: local views, row-major and contiguous. Outputs never overlap inputs, but out[k] is in[k]'s memory
