@@ -5,6 +5,7 @@
 #include "spmd/boundary.h"
 #include "spmd/auto.h"
 #include "spmd/half.h"
+#include "spmd/hash.h"
 #include "spmd/host/meet.h"
 #include <string.h>
 
@@ -215,9 +216,9 @@ static uint64_t types_hash(const spmd_tensor *out, int n)
 {
     uint64_t hash = (uint64_t)n;
     for (int k = 0; k < n; k++) {
-        hash = (hash ^ (uint64_t)out[k].dtype) * 0x9E3779B97F4A7C15u;
+        hash = spmd__mix(hash, (uint64_t)out[k].dtype);
         for (int d = 0; d < out[k].rank; d++)
-            hash = (hash ^ (uint64_t)out[k].shape[d]) * 0x9E3779B97F4A7C15u ^ hash >> 29;
+            hash = spmd__mix(hash, (uint64_t)out[k].shape[d]);
     }
     return hash;
 }

@@ -1,16 +1,11 @@
 /* The one function through which every op goes: check, state, shape, hash, memory, tape, kernel. */
 #include "spmd/auto.h"
+#include "spmd/hash.h"
 #include "spmd/program.h"
 #include <stddef.h>
 #include <string.h>
 
 enum { SMALL = 8 }; /* tensors of a call that need no memory of their own */
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
-}
 
 /* Four chains side by side: a multiplication waits for the one before it, and attributes are two dozen words. */
 static uint64_t mix_words(uint64_t hash, const void *words, size_t n)
@@ -19,10 +14,9 @@ static uint64_t mix_words(uint64_t hash, const void *words, size_t n)
     const char *p = words;
     for (size_t i = 0; i < n; i++) {
         memcpy(&word, p + 8 * i, 8);
-        lane[i % 4] = (lane[i % 4] ^ word) * 0x9E3779B97F4A7C15u;
-        lane[i % 4] ^= lane[i % 4] >> 32;
+        lane[i % 4] = spmd__mix(lane[i % 4], word);
     }
-    return mix(mix(lane[0], lane[1]), mix(lane[2], lane[3]));
+    return spmd__mix(spmd__mix(lane[0], lane[1]), spmd__mix(lane[2], lane[3]));
 }
 
 static uint64_t mix_text(uint64_t hash, const char *text)
@@ -40,9 +34,9 @@ uint64_t spmd__call_hash(const spmd_call *call)
     uint64_t hash = mix_text((uint64_t)call->nin, name);
     hash = mix_words(hash, &call->attr, offsetof(spmd_attr, definition) / 8);
     for (int k = 0; k < call->nin; k++) {
-        hash = mix(hash, (uint64_t)call->in[k].dtype << 8 | (uint64_t)call->in[k].rank);
+        hash = spmd__mix(hash, (uint64_t)call->in[k].dtype << 8 | (uint64_t)call->in[k].rank);
         for (int d = 0; d < call->in[k].rank; d++)
-            hash = mix(hash, (uint64_t)call->in[k].shape[d]);
+            hash = spmd__mix(hash, (uint64_t)call->in[k].shape[d]);
     }
     return hash;
 }
@@ -219,7 +213,7 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
 spmd_status spmd__launch(spmd_ctx *ctx, spmd_call *call)
 {
     uint64_t hash = spmd__call_hash(call);
-    ctx->stream_hash = mix(ctx->stream_hash, hash);
+    ctx->stream_hash = spmd__mix(ctx->stream_hash, hash);
     SPMD_TRY(give_memory(ctx, call));
     spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? ctx->site : NULL);
     return run(ctx, call, hash);
