@@ -27,9 +27,10 @@ void cli_print_options(FILE *file);
 const char *cli_nearest(const char *text, const char *const *names);
 /* "spmd: ..." to stderr; returns CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The library's last error to stderr, and as a line of JSON where asked for; returns CLI_FAILED, or CLI_USAGE for an
- * argument that does not fit. */
+/* The library's last error to stderr, and as a line of JSON where asked for; returns CLI_FAILED. */
 int cli_failed(const cli_options *options, spmd_status status);
+/* The same while the options are being put to use: CLI_USAGE for one that does not fit (EINVAL, EAXIS). */
+int cli_refused(const cli_options *options, spmd_status status);
 
 /* --- commands --- */
 int cmd_info(const cli_options *options);

@@ -117,7 +117,7 @@ int cmd_sweep(const cli_options *o)
     spmd_train_options options;
     spmd_status status = cli_choose(o, 64, &options, axes, sizeof axes);
     if (status != SPMD_OK)
-        return cli_failed(o, status);
+        return cli_refused(o, status);
     FILE *people = o->json ? stderr : stdout;
     fprintf(people, "%s on %s, %s: median of 3 x 15 steps after 4\n\n  %8s %12s %14s\n", options.model->name, axes,
             spmd_dtype_name(options.config.compute), "batch", "ms/step", "examples/s");

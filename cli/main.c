@@ -34,6 +34,12 @@ int cli_failed(const cli_options *options, spmd_status status)
             fputs(text, stdout);
         free(text);
     }
+    return CLI_FAILED;
+}
+
+int cli_refused(const cli_options *options, spmd_status status)
+{
+    cli_failed(options, status);
     return status == SPMD_EINVAL || status == SPMD_EAXIS ? CLI_USAGE : CLI_FAILED;
 }
 

@@ -42,6 +42,7 @@ START_TEST(usage)
         {"sweep mlp --batches 256,x", 2, "", "expected at most 64 sizes"},
         {"train mlp --batch 511 --devices 2", 2, "",
          "batch 511 cannot be cut evenly over 2 devices along 'data': use 510 or 512"},
+        {"train mlp --dataset synthetic --batch 65536", 2, "", "more than the"},
         {"info --steps 3", 2, "", "info takes no option but --json"},
         {SMALL "--log %s/none/log.jsonl", 1, "", "Make its folder first: mkdir -p"},
         {SMALL "--log /dev/full", 1, "", "cannot write the log '/dev/full': No space left"},
