@@ -15,21 +15,33 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 /* Four chains side by side: a multiplication waits for the one before it, and attributes are two dozen words. */
 static uint64_t mix_words(uint64_t hash, const void *words, size_t n)
 {
-    uint64_t lane[4] = {hash, 1, 2, 3}, word;
+    uint64_t a = hash, b = 1, c = 2, d = 3, w[4];
     const char *p = words;
-    for (size_t i = 0; i < n; i++) {
-        memcpy(&word, p + 8 * i, 8);
-        lane[i % 4] = (lane[i % 4] ^ word) * 0x9E3779B97F4A7C15u;
-        lane[i % 4] ^= lane[i % 4] >> 32;
+    for (; n >= 4; n -= 4, p += sizeof w) {
+        memcpy(w, p, sizeof w);
+        a = mix(a, w[0]);
+        b = mix(b, w[1]);
+        c = mix(c, w[2]);
+        d = mix(d, w[3]);
     }
-    return mix(mix(lane[0], lane[1]), mix(lane[2], lane[3]));
+    for (; n; n--, p += sizeof *w) {
+        memcpy(w, p, sizeof *w);
+        a = mix(a, w[0]);
+    }
+    return mix(mix(a, b), mix(c, d));
 }
 
 static uint64_t mix_text(uint64_t hash, const char *text)
 {
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * 0x100000001B3u;
-    return hash;
+    uint64_t word = 0;
+    for (; *text; text++) { /* eight letters a word */
+        if (word >> 56) {
+            hash = mix(hash, word);
+            word = 0;
+        }
+        word = word << 8 | (uint8_t)*text;
+    }
+    return mix(hash, word);
 }
 
 uint64_t spmd__call_hash(const spmd_call *call)

@@ -4,19 +4,19 @@
  * the way, the shares nor the list. */
 #include "collectives/coll.h"
 
-enum { LINE = 64 }; /* bytes: no two shards write into one cache line */
-
-/* Elements of a segment in one line of whichever side has the smaller elements. */
-static int64_t per_line(const spmd_view *in, const spmd_view *out)
+/* Elements of a segment in one cache line of whichever side has the smaller elements, as a power of two: no two shards
+ * write into one line. */
+static int per_line(const spmd_kernel_args *args, int segment)
 {
-    size_t a = spmd_dtype_size(in->dtype), b = spmd_dtype_size(out->dtype);
-    return LINE / (int64_t)(a < b ? a : b);
+    enum { LINE = 6 }; /* 64 bytes */
+    size_t a = spmd_dtype_size(args->in[segment].dtype), b = spmd_dtype_size(args->out[segment].dtype);
+    return LINE - __builtin_ctzll(a < b ? a : b);
 }
 
 static int64_t lines(const spmd_kernel_args *args, int segment)
 {
-    int64_t per = per_line(&args->in[segment], &args->out[segment]);
-    return (spmd_view_count(&args->in[segment]) + per - 1) / per;
+    int per = per_line(args, segment);
+    return (spmd_view_count(&args->in[segment]) + (1 << per) - 1) >> per;
 }
 
 static spmd_fold fold_of(const spmd_kernel_args *args, const spmd_coll *coll, int segment)
@@ -52,9 +52,9 @@ static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll)
         total += lines(args, segment);
     int64_t first = total * coll->me / coll->n, last = total * (coll->me + 1) / coll->n;
     for (int segment = 0; segment < args->nin; segment++) {
-        int64_t here = lines(args, segment), per = per_line(&args->in[segment], &args->out[segment]);
-        int64_t count = spmd_view_count(&args->in[segment]);
-        int64_t from = (first > 0 ? first : 0) * per, to = last < here ? last * per : count;
+        int64_t here = lines(args, segment), count = spmd_view_count(&args->in[segment]);
+        int per = per_line(args, segment);
+        int64_t from = (first > 0 ? first : 0) << per, to = last < here ? last * (1 << per) : count;
         if (from < to)
             fold_segment(args, segment, from, to, coll, sorted);
         first -= here;
