@@ -18,43 +18,56 @@ size_t spmd__coll_offset(const spmd_kernel_args *args, int k)
 
 bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    return spmd__use_mailbox(ctx, (int64_t)spmd__coll_offset(args, args->nin)) &&
+    return spmd__use_mail(ctx, (int64_t)spmd__coll_offset(args, args->nin)) &&
            spmd__coll_moves(ctx, args->attr->axes.mask);
 }
 
 /* Of a list: a table of where they are. */
-static spmd_status post_table(spmd_ctx *ctx, const spmd_kernel_args *args, const void **post)
+static spmd_status post_table(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_post *post)
 {
     const void **table = spmd__scratch(ctx, (size_t)args->nin * sizeof *table);
     if (!table)
         return SPMD_ENOMEM;
     for (int k = 0; k < args->nin; k++)
         table[k] = args->in[k].data;
-    *post = table;
+    post->data = table;
     return SPMD_OK;
 }
 
-const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, const void *post, int k)
+const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k)
 {
-    if (coll->mailed)
-        return (const char *)post + spmd__coll_offset(args, k);
-    return args->nin == 1 ? post : ((const void *const *)post)[k];
+    if (args->nin == 1)
+        return post.data;
+    return coll->mailed ? (const char *)post.data + spmd__coll_offset(args, k) : ((const void *const *)post.data)[k];
 }
 
-/* The inputs for the others: copied to a mailbox, or where they are. */
-static spmd_status post_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_coll *coll, const void **post)
+/* All inputs as one message. */
+static spmd_status pack(spmd_ctx *ctx, const spmd_kernel_args *args, size_t bytes, const void **message)
 {
-    *post = args->in[0].data;
-    coll->mailed = spmd__coll_small(ctx, args);
-    if (!coll->mailed)
-        return args->nin == 1 ? SPMD_OK : post_table(ctx, args, post);
-    char *box = spmd__mailbox(ctx, coll->all.mask);
-    if (!box)
+    *message = args->in[0].data;
+    if (args->nin == 1)
+        return SPMD_OK;
+    char *packed = spmd__scratch(ctx, bytes);
+    if (!packed)
         return SPMD_ENOMEM;
     for (int k = 0; k < args->nin; k++)
-        spmd__copy(box + spmd__coll_offset(args, k), args->in[k].data, bytes_of(&args->in[k]));
-    *post = box;
+        spmd__copy(packed + spmd__coll_offset(args, k), args->in[k].data, bytes_of(&args->in[k]));
+    *message = packed;
     return SPMD_OK;
+}
+
+static spmd_status meet_mailed(spmd_ctx *ctx, const spmd_kernel_args *args, const spmd_signature *signature,
+                               spmd_coll *coll)
+{
+    spmd_mail mail = {.bytes = args->nin == 1 ? bytes_of(&args->in[0]) : spmd__coll_offset(args, args->nin)};
+    size_t size = spmd__mail_size(mail.bytes);
+    SPMD_TRY(pack(ctx, args, mail.bytes, &mail.message));
+    mail.inbox = spmd__scratch(ctx, (size_t)coll->all.n * size);
+    if (!mail.inbox)
+        return SPMD_ENOMEM;
+    for (int k = 0; k < coll->all.n; k++)
+        coll->posts[k].data = k == coll->all.me ? mail.message : mail.inbox + (size_t)k * size;
+    return spmd__meet_mail(ctx, &coll->all, signature, &mail);
 }
 
 /* Only out of place: what is overwritten in place has just been read and is in the caches. */
@@ -68,17 +81,18 @@ static bool worth_streaming(const spmd_kernel_args *args, int shards)
     return args->in[0].data != args->out[0].data && spmd__use_stream(shards * bytes);
 }
 
-spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
+spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll)
 {
+    spmd_post inputs = {args->in[0].data, NULL};
     spmd__group(ctx, &args->attr->axes, &coll->all);
-    coll->mailed = false;
     coll->n = coll->all.n;
     coll->me = coll->all.me;
     coll->copy = worth_streaming(args, coll->n) ? spmd__stream : spmd__copy;
-    if (!post)
-        SPMD_TRY(post_inputs(ctx, args, coll, &post));
-    coll->posts[0] = post;
+    coll->mailed = !post && spmd__coll_small(ctx, args);
+    if (!post && !coll->mailed && args->nin > 1)
+        SPMD_TRY(post_table(ctx, args, &inputs));
+    coll->posts[0] = post ? *post : inputs;
     memcpy(coll->device, coll->all.device, (size_t)coll->n * sizeof *coll->device);
     if (coll->n == 1)
         return SPMD_OK;
@@ -87,7 +101,8 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
         bytes += (int64_t)bytes_of(&args->in[k]);
     spmd__count_collective(ctx, coll->all.mask, bytes);
     spmd_signature signature = {op, args->in[0].dtype, spmd_view_count(&args->in[0]), args->hash};
-    SPMD_TRY(spmd__meet(ctx, &coll->all, &signature, post, coll->posts));
+    SPMD_TRY(coll->mailed ? meet_mailed(ctx, args, &signature, coll)
+                          : spmd__meet(ctx, &coll->all, &signature, coll->posts[0], coll->posts));
     if (args->attr->i[SPMD_COLL_GROUPS])
         spmd__groups_narrow(args->attr, coll);
     return SPMD_OK;
@@ -96,11 +111,11 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll)
 {
     if (coll->all.n > 1 && !coll->mailed)
-        SPMD_TRY(spmd__meet(ctx, &coll->all, NULL, NULL, NULL));
+        SPMD_TRY(spmd__meet(ctx, &coll->all, NULL, (spmd_post){0}, NULL));
     return SPMD_OK;
 }
 
-void spmd__coll_sort(const spmd_coll *coll, const void **sorted)
+void spmd__coll_sort(const spmd_coll *coll, spmd_post *sorted)
 {
     int device[SPMD_MAX_DEVICES];
     for (int k = 0; k < coll->n; k++) { /* by insertion: the places are most often sorted already */

@@ -17,26 +17,26 @@ spmd_copy spmd__stream; /* the same past the caches */
  * then work together. Places in the team are those of the group's list, or row-major over the axes. */
 typedef struct spmd_coll {
     spmd_group all;               /* who meets */
-    bool mailed;                  /* the posts are copies in mailboxes: nobody needs to wait for the readers */
+    bool mailed;                  /* the posts are copies that came by mail: nobody needs to wait for the readers */
     int n, me;                    /* the team, and this shard's place in it */
     int device[SPMD_MAX_DEVICES]; /* by place */
-    const void *posts[SPMD_MAX_DEVICES];
+    spmd_post posts[SPMD_MAX_DEVICES];
     spmd_copy *copy; /* into the outputs: through or past the caches */
 } spmd_coll;
 
 /* open: meet, and see what the team posted. A single shard neither meets nor counts.
- *   post   NULL: the inputs, to be found by spmd__coll_input */
-spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
+ *   post   NULL: the inputs, to be found by spmd__coll_input, by mail if they are small */
+spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll);
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
 /* Input k, in what a shard posted. */
-const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, const void *post, int k);
+const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k);
 /* May the call be `mailed`? The same on every shard that makes the same call. */
 bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args);
 /* Where input k begins in what is posted: inputs begin at cache lines. */
 size_t spmd__coll_offset(const spmd_kernel_args *args, int k);
 /* The team's posts by device number: the order of sums, whatever the order of places. */
-void spmd__coll_sort(const spmd_coll *coll, const void **sorted);
+void spmd__coll_sort(const spmd_coll *coll, spmd_post *sorted);
 
 /* attr.i of all_gather, psum_scatter and what is made of them; and the number of groups in every collective that may
  * have groups (0: one group of all). The groups themselves are in attr.table, see groups.c. */
@@ -92,11 +92,9 @@ typedef struct spmd_fold {
 } spmd_fold;
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count);
 
-/* --- mailboxes --- */
-enum { SPMD_MAILBOX_BYTES = 2048 };
-void *spmd__mailbox(spmd_ctx *ctx, unsigned mask);          /* the free one, for an input; NULL: out of memory */
-bool spmd__use_mailbox(const spmd_ctx *ctx, int64_t bytes); /* for a message of so many bytes? */
-bool spmd__use_stream(int64_t bytes);                       /* for so many bytes of inputs and outputs on all shards? */
+/* --- which way --- */
+bool spmd__use_mail(const spmd_ctx *ctx, int64_t bytes); /* for a message of so many bytes? */
+bool spmd__use_stream(int64_t bytes);                    /* for so many bytes of inputs and outputs on all shards? */
 
 /* --- moving --- */
 /* Where the elements of a piece lie in a block that n pieces make up: piece `k`, in runs of `run` elements, the runs of

@@ -29,7 +29,7 @@ static spmd_status scatter_grad(spmd_ctx *ctx, const spmd_call *call, const spmd
 
 /* Of input `list`, which may be one of several: programs merge calls. `sorted`: the posts by device; slices go by
  * place, sums by device. */
-static void scatter_one(const spmd_coll *coll, const spmd_kernel_args *args, int list, const void *const *sorted)
+static void scatter_one(const spmd_coll *coll, const spmd_kernel_args *args, int list, const spmd_post *sorted)
 {
     const spmd_view *out = &args->out[list];
     const void *input[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
@@ -50,7 +50,7 @@ static void scatter_one(const spmd_coll *coll, const spmd_kernel_args *args, int
 static spmd_status scatter_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
-    const void *sorted[SPMD_MAX_DEVICES];
+    spmd_post sorted[SPMD_MAX_DEVICES];
     SPMD_TRY(spmd__coll_open(ctx, "psum_scatter", args, NULL, &coll));
     spmd__coll_sort(&coll, sorted);
     for (int list = 0; list < args->nin; list++)

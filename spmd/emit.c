@@ -10,20 +10,33 @@ enum { SMALL = 8 }; /* tensors of a call that need no memory of their own */
 /* Four chains side by side: a multiplication waits for the one before it, and attributes are two dozen words. */
 static uint64_t mix_words(uint64_t hash, const void *words, size_t n)
 {
-    uint64_t lane[4] = {hash, 1, 2, 3}, word;
+    uint64_t a = hash, b = 1, c = 2, d = 3, w[4];
     const char *p = words;
-    for (size_t i = 0; i < n; i++) {
-        memcpy(&word, p + 8 * i, 8);
-        lane[i % 4] = spmd__mix(lane[i % 4], word);
+    for (; n >= 4; n -= 4, p += sizeof w) {
+        memcpy(w, p, sizeof w);
+        a = spmd__mix(a, w[0]);
+        b = spmd__mix(b, w[1]);
+        c = spmd__mix(c, w[2]);
+        d = spmd__mix(d, w[3]);
     }
-    return spmd__mix(spmd__mix(lane[0], lane[1]), spmd__mix(lane[2], lane[3]));
+    for (; n; n--, p += sizeof *w) {
+        memcpy(w, p, sizeof *w);
+        a = spmd__mix(a, w[0]);
+    }
+    return spmd__mix(spmd__mix(a, b), spmd__mix(c, d));
 }
 
 static uint64_t mix_text(uint64_t hash, const char *text)
 {
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * 0x100000001B3u;
-    return hash;
+    uint64_t word = 0;
+    for (; *text; text++) { /* eight letters a word */
+        if (word >> 56) {
+            hash = spmd__mix(hash, word);
+            word = 0;
+        }
+        word = word << 8 | (uint8_t)*text;
+    }
+    return spmd__mix(hash, word);
 }
 
 uint64_t spmd__call_hash(const spmd_call *call)

@@ -5,9 +5,14 @@
  * two meetings ahead (q+2 needs everybody's q+1, which they publish after reading the lines of q), so a line is free
  * again when its turn comes.
  *
+ * Messages: a small input travels in the meeting itself, in lines of its own (boxes[device][mask][parity]) that end
+ * with the sequence. They are written before the flag, so a member that finds all lines needs neither the flag nor a
+ * second meeting, and lines that come out of order are waited for one by one.
+ *
  * Waiting: spin (only while every device has a core), then yield, then sleep. Sleepers count themselves in `waiters`
  * before they look at the flag a last time; publishers store the flag before they look at `waiters`; both sides are
- * in the order of sequential consistency, so one of them sees the other.
+ * in the order of sequential consistency, so one of them sees the other. A publisher first glances at the others'
+ * flags: what orders its look at `waiters` is a fence, which is slow while its lines are still on their way.
  *
  * Nobody can go on: a shard about to sleep enters the table `blocked`. When all devices are in it and no meeting of any
  * of them is complete, the launch is stuck, exactly and at once: EMISMATCH with every shard's call. `departures` tells
@@ -22,15 +27,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPINS = 4000, YIELDS = 32, WARN_MS = 20000, NAP_MS = 500 };
+enum { GLANCES = 16, SPINS = 4000, YIELDS = 32, WARN_MS = 20000, NAP_MS = 500 };
 
-typedef struct slot {
+typedef struct slot { /* in one cache line */
     _Atomic uint32_t sequence;
     bool check; /* the first meeting of a call: the rest is valid */
     spmd_signature signature;
     const char *site;
-    const void *post;
+    spmd_post post;
 } __attribute__((aligned(128))) slot;
+
+typedef struct mail_line {
+    char data[60];
+    _Atomic uint32_t sequence;
+} __attribute__((aligned(64))) mail_line;
+
+/* A box: the call's hash, then the message. */
+enum { HASH = sizeof(uint64_t), LINE = sizeof((mail_line *)0)->data, BOX_LINES = (HASH + SPMD_MAIL_BYTES) / LINE + 1 };
 
 typedef struct blocked {
     _Atomic uint32_t sequence; /* 0: running */
@@ -40,6 +53,8 @@ typedef struct blocked {
 
 struct spmd_meetings {
     slot *slots;
+    mail_line *boxes; /* within `mail`, which begins anywhere; zeros that take no memory before they are used */
+    void *mail;
     blocked *table;
     int masks;
     __attribute__((aligned(128))) _Atomic uint32_t epoch;
@@ -58,7 +73,9 @@ spmd_status spmd__meetings_create(spmd_mesh *mesh)
     m->masks = (int)masks;
     m->slots = aligned_alloc(128, masks * 2 * n * sizeof(slot));
     m->table = aligned_alloc(128, n * sizeof(blocked));
-    SPMD_CHECK(m->slots && m->table, SPMD_ENOMEM, "out of memory for the mesh's meetings");
+    m->mail = calloc(masks * 2 * n * BOX_LINES + 1, sizeof(mail_line));
+    SPMD_CHECK(m->slots && m->table && m->mail, SPMD_ENOMEM, "out of memory for the mesh's meetings");
+    m->boxes = (mail_line *)(((uintptr_t)m->mail + sizeof(mail_line) - 1) / sizeof(mail_line) * sizeof(mail_line));
     spmd__meetings_reset(mesh);
     return SPMD_OK;
 }
@@ -69,7 +86,23 @@ void spmd__meetings_free(struct spmd_meetings *meetings)
         return;
     free(meetings->slots);
     free(meetings->table);
+    free(meetings->mail);
     free(meetings);
+}
+
+static mail_line *box_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+{
+    size_t box = ((size_t)device * (size_t)mesh->meetings->masks + mask) * 2 + (sequence & 1);
+    return &mesh->meetings->boxes[box * BOX_LINES];
+}
+
+/* Sequences begin again, so that old lines would be taken for new ones. */
+static void clear_boxes(spmd_mesh *mesh)
+{
+    for (int d = 0; d < mesh->ndevices; d++)
+        for (int mask = 0; mask < mesh->meetings->masks; mask++)
+            if (mesh->devices[d].meetings[mask])
+                memset(box_of(mesh, (unsigned)mask, 0, d), 0, 2 * BOX_LINES * sizeof(mail_line));
 }
 
 void spmd__meetings_reset(spmd_mesh *mesh)
@@ -79,6 +112,7 @@ void spmd__meetings_reset(spmd_mesh *mesh)
     memset(m->slots, 0, (size_t)m->masks * 2 * n * sizeof(slot));
     memset(m->table, 0, n * sizeof(blocked));
     atomic_store(&m->nblocked, 0);
+    clear_boxes(mesh);
     for (size_t d = 0; d < n; d++)
         memset(mesh->devices[d].meetings, 0, sizeof mesh->devices[d].meetings);
 }
@@ -244,13 +278,44 @@ static spmd_status sleep_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t
     return status;
 }
 
-static spmd_status wait_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t sequence)
+/* One meeting of one shard. */
+typedef struct meeting {
+    spmd_ctx *ctx;
+    const spmd_group *group;
+    uint32_t sequence;
+    const slot *mine;
+    bool looked; /* for sleepers, since the flag was raised */
+} meeting;
+
+/* Wakes those who went to sleep before they could see this shard's flag. A fence costs half of what a sequentially
+ * consistent store does while the line is in the peers' caches; ThreadSanitizer knows no fences, see publish. */
+static void look_for_sleepers(meeting *m)
 {
-    spmd_mesh *mesh = ctx->mesh;
+    const spmd_mesh *mesh = m->ctx->mesh;
+    if (m->looked)
+        return;
+    m->looked = true;
+#if !defined(__SANITIZE_THREAD__)
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+    if (atomic_load(&mesh->meetings->waiters))
+        spmd__meetings_wake(m->ctx->mesh);
+}
+
+/* Until `flag`, of a line that `other` writes before its own flag, or that flag itself, shows this meeting; or, should
+ * it sleep, until `other` has arrived. */
+static spmd_status wait_for(meeting *m, slot *other, const _Atomic uint32_t *flag)
+{
+    const spmd_mesh *mesh = m->ctx->mesh;
     int spins = mesh->ndevices <= mesh->cores ? SPINS : 0;
-    for (int i = 0; i < spins + YIELDS; i++) {
-        if (atomic_load_explicit(&other->sequence, memory_order_acquire) == sequence)
+    for (int i = -GLANCES; i < spins + YIELDS; i++) {
+        if (atomic_load_explicit(flag, memory_order_acquire) == m->sequence)
             return SPMD_OK;
+        if (i < 0) {
+            spmd__cpu_relax();
+            continue;
+        }
+        look_for_sleepers(m);
         if (atomic_load_explicit(&mesh->fate, memory_order_relaxed) == SPMD_FATE_POISONED)
             return aborted();
         if (i < spins)
@@ -258,7 +323,7 @@ static spmd_status wait_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t 
         else
             sched_yield();
     }
-    return sleep_for(ctx, mask, other, sequence);
+    return sleep_for(m->ctx, m->group->mask, other, m->sequence);
 }
 
 /* "psum f32[4] at step.c:12" */
@@ -291,67 +356,120 @@ static spmd_status compare(const spmd_group *group, const slot *mine, const slot
                      detail);
 }
 
-/* The flag, then the look at the sleepers. A fence costs half of what a sequentially consistent store does while the
- * line is in the peers' caches; ThreadSanitizer knows no fences. */
-static bool raise_flag(slot *mine, uint32_t sequence, struct spmd_meetings *m)
+static void write_mail(mail_line *line, uint32_t sequence, uint64_t hash, const spmd_mail *mail)
 {
-#if defined(__SANITIZE_THREAD__)
-    atomic_store(&mine->sequence, sequence);
-    return atomic_load(&m->waiters) != 0;
-#else
-    atomic_store_explicit(&mine->sequence, sequence, memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load_explicit(&m->waiters, memory_order_relaxed) != 0;
-#endif
+    size_t done = mail->bytes < LINE - HASH ? mail->bytes : LINE - HASH;
+    memcpy(line->data, &hash, HASH);
+    if (done)
+        memcpy(line->data + HASH, mail->message, done);
+    atomic_store_explicit(&line->sequence, sequence, memory_order_release);
+    for (size_t left = mail->bytes - done; left; left = mail->bytes - done) {
+        line++;
+        if (left >= LINE)
+            memcpy(line->data, (const char *)mail->message + done, LINE); /* of known size: a few moves */
+        else
+            memcpy(line->data, (const char *)mail->message + done, left);
+        atomic_store_explicit(&line->sequence, sequence, memory_order_release);
+        done += left < LINE ? left : LINE;
+    }
 }
 
-static slot *publish(spmd_ctx *ctx, unsigned mask, const spmd_signature *signature, const void *post,
-                     uint32_t *sequence)
+/* This shard's line for its next meeting: mail and content, then the flag. */
+static void publish(meeting *m, const spmd_signature *signature, spmd_post post, const spmd_mail *mail)
 {
-    spmd_mesh *mesh = ctx->mesh;
+    spmd_ctx *ctx = m->ctx;
+    unsigned mask = m->group->mask;
     uint32_t before = ctx->device->meetings[mask];
     uint32_t q = before == UINT32_MAX ? 2 : before + 1; /* 0 means "running" in the table; the parity must alternate */
-    ctx->device->meetings[mask] = *sequence = q;
-    slot *mine = line(mesh, mask, q, ctx->id), *last = line(mesh, mask, before, ctx->id);
+    ctx->device->meetings[mask] = m->sequence = q;
+    slot *mine = line(ctx->mesh, mask, q, ctx->id), *last = line(ctx->mesh, mask, before, ctx->id);
+    if (mail)
+        write_mail(box_of(ctx->mesh, mask, q, ctx->id), q, signature->hash, mail);
     mine->check = signature != NULL;
     mine->signature = signature ? *signature : last->signature; /* the second meeting of the same call */
     mine->site = signature ? spmd__site(ctx) : last->site;
     mine->post = post;
-    if (raise_flag(mine, q, mesh->meetings))
-        spmd__meetings_wake(mesh);
-    return mine;
+    m->mine = mine;
+#if defined(__SANITIZE_THREAD__)
+    atomic_store(&mine->sequence, q); /* where a fence would follow */
+#else
+    atomic_store_explicit(&mine->sequence, q, memory_order_release);
+#endif
 }
 
-static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,
-                        const void **posts)
+static spmd_status await(meeting *m, int place, slot *other)
 {
-    uint32_t q;
-    slot *mine = publish(ctx, group->mask, signature, post, &q);
+    SPMD_TRY(wait_for(m, other, &other->sequence));
+    return compare(m->group, m->mine, other, place);
+}
+
+/* The message of the member at `place` into its part of the inbox. */
+static spmd_status read_mail(meeting *m, int place, slot *other, const spmd_mail *mail)
+{
+    const mail_line *line = box_of(m->ctx->mesh, m->group->mask, m->sequence, m->group->device[place]);
+    char *to = mail->inbox + (size_t)place * spmd__mail_size(mail->bytes);
+    SPMD_TRY(wait_for(m, other, &line->sequence));
+    if (atomic_load_explicit(&line->sequence, memory_order_acquire) != m->sequence ||
+        memcmp(line->data, &m->mine->signature.hash, HASH) != 0)
+        return await(m, place, other); /* another call, maybe one without mail: say which */
+    memcpy(to, line->data + HASH, LINE - HASH);
+    for (size_t done = LINE - HASH; done < mail->bytes; done += LINE) {
+        line++;
+        SPMD_TRY(wait_for(m, other, &line->sequence));
+        memcpy(to + done, line->data, LINE);
+    }
+    return SPMD_OK;
+}
+
+static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
+                        spmd_post *posts, const spmd_mail *mail)
+{
+    meeting m = {.ctx = ctx, .group = group};
+    publish(&m, signature, post, mail);
     for (int k = 1; k < group->n; k++) {
         int place = (group->me + k) % group->n;
-        slot *other = line(ctx->mesh, group->mask, q, group->device[place]);
-        SPMD_TRY(wait_for(ctx, group->mask, other, q));
-        SPMD_TRY(compare(group, mine, other, place));
+        slot *other = line(ctx->mesh, group->mask, m.sequence, group->device[place]);
+        if (mail) {
+            SPMD_TRY(read_mail(&m, place, other, mail));
+            continue;
+        }
+        SPMD_TRY(await(&m, place, other));
         if (posts)
             posts[place] = other->post;
     }
+    look_for_sleepers(&m);
     return poisoned_now(ctx->mesh) ? aborted() : SPMD_OK; /* a member may have given up after it had published */
 }
 
-spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,
-                       const void **posts)
+static spmd_status meet_checked(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
+                                spmd_post *posts, const spmd_mail *mail)
 {
-    if (posts)
-        posts[group->me] = post;
-    if (group->n == 1)
-        return SPMD_OK;
     spmd_status status = SPMD_OK;
     if (signature && !spmd__permitted(ctx->mesh, SPMD_COLLECTIVE, 0))
         status = SPMD_FAIL(SPMD_EIO, "%s at %s failed, because the mesh's fault hook refused it", signature->op,
                            spmd__site(ctx));
     if (status == SPMD_OK)
-        status = meet(ctx, group, signature, post, posts);
+        status = meet(ctx, group, signature, post, posts, mail);
     if (status != SPMD_OK) /* at once: the others must not wait for a shard that ignores the error */
         spmd__poison(ctx->mesh, status, spmd_last_error());
     return status;
+}
+
+spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
+                       spmd_post *posts)
+{
+    if (posts)
+        posts[group->me] = post;
+    return group->n == 1 ? SPMD_OK : meet_checked(ctx, group, signature, post, posts, NULL);
+}
+
+spmd_status spmd__meet_mail(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature,
+                            const spmd_mail *mail)
+{
+    return group->n == 1 ? SPMD_OK : meet_checked(ctx, group, signature, (spmd_post){0}, NULL, mail);
+}
+
+size_t spmd__mail_size(size_t bytes)
+{
+    return HASH + (bytes / LINE + 1) * LINE; /* whole lines are read, and the first one holds the hash as well */
 }
