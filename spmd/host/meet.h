@@ -25,8 +25,8 @@ typedef struct spmd_group {
 void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out);
 void spmd__group_all(const spmd_ctx *ctx, spmd_group *out); /* every shard of the mesh; place = device */
 
-/* What the others may read, until this shard's next meeting on the same axes; in memory that lives as long as the launch
- * (spmd__scratch), because a member that times out leaves while a late one still reads. */
+/* What the others may read, until this shard's next meeting on the same axes; in memory that lives as long as the
+ * launch (spmd__scratch), because a member that times out leaves while a late one still reads. */
 typedef struct spmd_post {
     const void *data;
     void *out; /* and may write to */
