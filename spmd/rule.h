@@ -26,4 +26,9 @@ void spmd__label_pointwise(const spmd_call *call, spmd_labels *labels);
 /* All dimensions but the last `n` are letters (the same ones everywhere they exist), the others are whole: rows. */
 void spmd__label_rows(const spmd_call *call, spmd_labels *labels, int n);
 
+/* spmd__lies_as - would the one output of this call come to lie on the mesh as `like` does? A choice between two ways
+ * to write the same. In explicit mode: yes. */
+spmd_status spmd__lies_as(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
+                          const spmd_tensor *like, bool *out);
+
 #endif
