@@ -20,6 +20,8 @@ typedef struct spmd_labels {
 
 /* Labels from text for calls of fixed ranks: "mk,kn->mn"; '-' is SPMD_WHOLE; an operand may be left out at the end. */
 void spmd__label(const spmd_call *call, spmd_labels *labels, const char *text);
+/* EINVAL unless the text has an operand for each of the call's, with a letter a dimension. */
+spmd_status spmd__check_label(const char *op, const spmd_call *call, const char *text);
 /* Pointwise with numpy's broadcasting: dimension d of the result is letter d; a broadcast dimension of size 1 is whole.
  */
 void spmd__label_pointwise(const spmd_call *call, spmd_labels *labels);
