@@ -60,6 +60,11 @@ int64_t spmd__coll_run(const int64_t *shape, int from, int to); /* product of sh
 /* A dimension cut in n (tiled), or one of size n taken away (not tiled), and the reverse. */
 void spmd__coll_shrink(spmd_tensor *t, int dim, int n, bool tiled);
 void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled);
+/* Another shape of the same elements; a view, made by the automatic mode only: it has no gradient. */
+spmd_status spmd__coll_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape, spmd_tensor *out);
+/* As a matrix whose rows are the runs of dimension `dim`: cutting it along 1 is cutting `in` along dim. So calls along
+ * all dimensions are alike, and programs merge them. */
+spmd_status spmd__coll_rows(spmd_ctx *ctx, const spmd_tensor *in, int dim, spmd_tensor *out);
 /* ESHAPE unless dimension `dim` of t can be cut in n (tiled) or has size n (not tiled). */
 spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, int n, bool tiled);
 

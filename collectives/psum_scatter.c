@@ -73,8 +73,12 @@ spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_
 
 spmd_status spmd__linear_scatter(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes, spmd_tensor *out)
 {
-    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = dim, [SPMD_COLL_TILED] = true}, .axes = *axes};
-    return spmd__psum_scatter(ctx, in, &attr, out);
+    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = 1, [SPMD_COLL_TILED] = true}, .axes = *axes};
+    spmd_tensor rows, slice = *in;
+    spmd__coll_shrink(&slice, dim, spmd__axes_size(spmd_ctx_mesh(ctx), axes), true);
+    SPMD_TRY(spmd__coll_rows(ctx, in, dim, &rows));
+    SPMD_TRY(spmd__psum_scatter(ctx, &rows, &attr, &rows));
+    return spmd__coll_reshape(ctx, &rows, slice.rank, slice.shape, out);
 }
 
 spmd_status(spmd_psum_scatter)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_scatter_opts *opts,

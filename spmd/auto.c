@@ -6,6 +6,7 @@
 #include "spmd/auto.h"
 #include "spmd/auto_map.h"
 #include "spmd/linear.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 enum { SMALL = 8 }; /* operands of a call that need no memory of their own */
@@ -138,6 +139,27 @@ static spmd_status launch_placed(spmd_ctx *ctx, spmd_call *call, const spmd_plac
         out->memory = block->memory;
         SPMD_TRY(place(ctx, out->id, &to[call->nin + k]));
     }
+    return SPMD_OK;
+}
+
+spmd_status spmd__lies_as(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
+                          const spmd_tensor *like, bool *out)
+{
+    *out = true;
+    if (!ctx->automatic)
+        return SPMD_OK;
+    spmd_tensor *operands = spmd__scratch(ctx, (size_t)(nin + 1) * sizeof *operands);
+    spmd_placement *from = spmd__scratch(ctx, 2 * (size_t)(nin + 1) * sizeof *from), *to = from + nin + 1;
+    if (!operands || !from)
+        return SPMD_ENOMEM;
+    memcpy(operands, in, (size_t)nin * sizeof *in);
+    operands[nin] = (spmd_tensor){0};
+    spmd_call call = {.op = op, .attr = *attr, .nin = nin, .nout = 1, .in = operands, .out = operands + nin};
+    SPMD_TRY(op->shape(ctx, &call));
+    for (int k = 0; k < nin; k++)
+        from[k] = *spmd__placement(ctx, &in[k]);
+    SPMD_TRY(spmd__choose(ctx, &call, from, to));
+    *out = spmd__same_placement(&to[nin], spmd__placement(ctx, like));
     return SPMD_OK;
 }
 

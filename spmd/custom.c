@@ -1,5 +1,5 @@
 /* The op behind spmd_custom: one descriptor for all user kernels; the definition travels in the attributes. */
-#include "spmd/op.h"
+#include "spmd/rule.h"
 
 static const spmd_custom_op *definition(const spmd_attr *attr)
 {
@@ -21,7 +21,13 @@ static spmd_status custom_shape(spmd_ctx *ctx, spmd_call *call)
                        (long long)call->out[k].shape[i], i, k);
         call->out[k].vary |= call->attr.axes.mask;
     }
-    return SPMD_OK;
+    return d->rule ? spmd__check_label(d->name, call, d->rule) : SPMD_OK;
+}
+
+static void custom_rule(const spmd_call *call, spmd_labels *labels)
+{
+    if (definition(&call->attr)->rule)
+        spmd__label(call, labels, definition(&call->attr)->rule);
 }
 
 static spmd_status custom_host(spmd_ctx *ctx, const spmd_kernel_args *args)
@@ -43,7 +49,8 @@ static spmd_status custom_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_
     return d->grad(ctx, call->in, call->nin, call->out, call->nout, ct, need, gin, d->user);
 }
 
-static const spmd_op custom_op = {.name = "custom", .shape = custom_shape, .host = custom_host, .grad = custom_grad};
+static const spmd_op custom_op = {
+    .name = "custom", .shape = custom_shape, .host = custom_host, .grad = custom_grad, .rule = custom_rule};
 
 spmd_status spmd_custom(spmd_ctx *ctx, const spmd_custom_op *op, const spmd_tensor *in, int nin, spmd_tensor *out,
                         int nout)

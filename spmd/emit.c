@@ -75,8 +75,8 @@ static spmd_status partial_state(spmd_ctx *ctx, const spmd_call *call, uint8_t *
         uint8_t mine = call->in[k].partial;
         if (!mine || bit(op->like, k))
             continue;
-        if (!bit(op->linear, k))
-            return refuse_partial(ctx, call, k, " and the op is not linear in it");
+        if (!bit(op->linear, k) || op->adds)
+            return refuse_partial(ctx, call, k, " and the op is not linear in it alone");
         for (int j = 0; j < call->nin; j++) {
             bool fits = op->joint ? call->in[j].partial == mine : j == k || !(call->in[j].vary & mine);
             if (!fits && !bit(op->like, j))

@@ -148,12 +148,12 @@ static void mark_needed(backward *b, const spmd_call *calls, int n)
 
 /* May the gradient add input k's part to what was found before? Only if that part will have the very state of the sum,
  * so that there is nothing to settle between them: a gradient without collectives varies over what the cotangent does,
- * at least, and over what any operand does, at most. Not under an outer gradient, whose tape knows plain ops only, nor
- * in automatic mode, where a sum may be open over the mesh and the product not. */
+ * at least, and over what any operand does, at most. Not under an outer gradient, whose tape knows plain ops only. In
+ * automatic mode nothing varies, and how things lie is asked by the gradient (spmd__lies_as). */
 static bool can_sum(const spmd_ctx *ctx, const backward *b, const spmd_call *call, const spmd_tensor *ct, int k)
 {
     const spmd_tensor *sum = &at(b, call->in[k].id)->ct;
-    if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth || ctx->automatic)
+    if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth)
         return false;
     for (int j = 0; j < call->nin; j++)
         if ((call->in[j].vary & ~(unsigned)sum->vary) || call->in[j].partial ||

@@ -69,6 +69,9 @@ typedef struct spmd_op {
     /* Bit k: the gradient can add to what was found before. gin[k] then may arrive set (id not 0), with the state that
      * the gradient's own part will have, and must leave as the sum of both; its memory is the op's, if donated. */
     uint64_t sums;
+    /* Bit k: input k is added to what the others make. In automatic mode it may be an open sum where theirs stays open,
+     * too (partial sums of both add up), and must be one there. */
+    uint64_t adds;
     bool joint;      /* the linear inputs must be partial over the same axes (add) */
     bool view;       /* out[0] is in[0]'s memory; no kernel */
     bool in_place;   /* out[k] may be in[k]'s memory, if the user donated it */
