@@ -25,16 +25,13 @@ typedef struct spmd_coll {
 } spmd_coll;
 
 /* open: meet, and see what the team posted. A single shard neither meets nor counts.
- *   post   NULL: the inputs, to be found by spmd__coll_input, by mail if they are small */
+ *   post   NULL: the inputs by mail, if they are small; else where inputs and outputs are */
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll);
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
-/* Input k, in what a shard posted. */
+/* Input and output k, in what a shard posted. Outputs are not posted by mail. */
 const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k);
-/* May the call be `mailed`? The same on every shard that makes the same call. */
-bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args);
-/* Where input k begins in what is posted: inputs begin at cache lines. */
-size_t spmd__coll_offset(const spmd_kernel_args *args, int k);
+void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k);
 /* The team's posts by device number: the order of sums, whatever the order of places. */
 void spmd__coll_sort(const spmd_coll *coll, spmd_post *sorted);
 

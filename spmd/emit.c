@@ -7,23 +7,28 @@
 
 enum { SMALL = 8 }; /* tensors of a call that need no memory of their own */
 
-/* Four chains side by side: a multiplication waits for the one before it, and attributes are two dozen words. */
+/* Both halves of a product of two words depend on all of their bits; two chains side by side, since a product waits for
+ * the one before it. */
+static uint64_t mix_pair(uint64_t hash, uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)(a ^ 0xA0761D6478BD642Fu) * (b ^ hash);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 static uint64_t mix_words(uint64_t hash, const void *words, size_t n)
 {
-    uint64_t a = hash, b = 1, c = 2, d = 3, w[4];
+    uint64_t other = ~hash, w[4];
     const char *p = words;
     for (; n >= 4; n -= 4, p += sizeof w) {
         memcpy(w, p, sizeof w);
-        a = spmd__mix(a, w[0]);
-        b = spmd__mix(b, w[1]);
-        c = spmd__mix(c, w[2]);
-        d = spmd__mix(d, w[3]);
+        hash = mix_pair(hash, w[0], w[1]);
+        other = mix_pair(other, w[2], w[3]);
     }
     for (; n; n--, p += sizeof *w) {
         memcpy(w, p, sizeof *w);
-        a = spmd__mix(a, w[0]);
+        hash = spmd__mix(hash, w[0]);
     }
-    return spmd__mix(spmd__mix(a, b), spmd__mix(c, d));
+    return spmd__mix(hash, other);
 }
 
 static uint64_t mix_text(uint64_t hash, const char *text)
@@ -181,9 +186,10 @@ static bool take_over(spmd_ctx *ctx, const spmd_call *call, int k)
 {
     const spmd_tensor *in = &call->in[k];
     spmd_tensor *out = &call->out[k];
-    size_t size = spmd_dtype_size(in->dtype);
+    size_t size = spmd__dtype_size(in->dtype);
     if (!call->op->in_place || k >= call->nin || !in->donated || ctx->depth || ctx->program ||
-        spmd_dtype_size(out->dtype) != size || spmd_count(out) != spmd_count(in) ||
+        spmd__dtype_size(out->dtype) != size ||
+        spmd__block_count(out->rank, out->shape) != spmd__block_count(in->rank, in->shape) ||
         !spmd__arena_holds(ctx->arena, in->memory))
         return false;
     for (int j = 0; j < call->nin; j++)
@@ -213,7 +219,7 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
             return SPMD_ENOMEM;
         if (ctx->program) /* recording: the planner gives it a place */
             continue;
-        size_t bytes = (size_t)spmd_count(out) * spmd_dtype_size(out->dtype);
+        size_t bytes = (size_t)spmd__block_count(out->rank, out->shape) * spmd__dtype_size(out->dtype);
         out->memory = spmd__scratch(ctx, bytes);
         if (!out->memory)
             return SPMD_ENOMEM;

@@ -85,6 +85,21 @@ spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, 
 uint64_t spmd__call_hash(const spmd_call *call);
 
 /* Helpers for shape functions, gradients and kernels. */
+static inline size_t
+spmd__dtype_size(spmd_dtype dtype) /* spmd_dtype_size for dtypes that exist, on the way of every op */
+{
+#define SPMD_DTYPE_BYTES(name, text, bytes) bytes,
+    static const uint8_t size[] = {SPMD_DTYPE_MAP(SPMD_DTYPE_BYTES)};
+#undef SPMD_DTYPE_BYTES
+    return size[dtype];
+}
+static inline int64_t spmd__block_count(int rank, const int64_t *shape)
+{
+    int64_t n = 1;
+    for (int d = 0; d < rank; d++)
+        n *= shape[d];
+    return n;
+}
 void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like);       /* dtype, rank and shape */
 bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape); /* its bytes fit an int64_t */
 bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b);     /* rank and shape */

@@ -170,14 +170,6 @@ spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes 
     return SPMD_OK;
 }
 
-int spmd__mask_size(const spmd_mesh *mesh, unsigned mask)
-{
-    int n = 1;
-    for (int a = 0; a < spmd_mesh_axes(mesh); a++)
-        n *= mask >> a & 1 ? spmd_mesh_axis_size(mesh, a) : 1;
-    return n;
-}
-
 int spmd__axes_size(const spmd_mesh *mesh, const spmd_axes *axes)
 {
     return spmd__mask_size(mesh, axes->mask);

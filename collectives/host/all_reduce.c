@@ -9,14 +9,14 @@
 static int per_line(const spmd_kernel_args *args, int segment)
 {
     enum { LINE = 6 }; /* 64 bytes */
-    size_t a = spmd_dtype_size(args->in[segment].dtype), b = spmd_dtype_size(args->out[segment].dtype);
+    size_t a = spmd__dtype_size(args->in[segment].dtype), b = spmd__dtype_size(args->out[segment].dtype);
     return LINE - __builtin_ctzll(a < b ? a : b);
 }
 
 static int64_t lines(const spmd_kernel_args *args, int segment)
 {
     int per = per_line(args, segment);
-    return (spmd_view_count(&args->in[segment]) + (1 << per) - 1) >> per;
+    return (spmd__block_count(args->in[segment].rank, args->in[segment].shape) + (1 << per) - 1) >> per;
 }
 
 static spmd_fold fold_of(const spmd_kernel_args *args, const spmd_coll *coll, int segment)
@@ -32,33 +32,25 @@ static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from
 {
     spmd_fold fold = fold_of(args, coll, segment);
     int n = coll->n;
-    int64_t in_size = (int64_t)spmd_dtype_size(fold.in), out_size = (int64_t)spmd_dtype_size(fold.out);
+    int64_t in_size = (int64_t)spmd__dtype_size(fold.in), out_size = (int64_t)spmd__dtype_size(fold.out);
     const void *src[SPMD_MAX_DEVICES];
     void *dst[SPMD_MAX_DEVICES];
     for (int k = 0; k < n; k++) {
-        const char *in = posts[k].data;
-        char *out = posts[k].out;
-        if (args->nin > 1) { /* tables */
-            in = ((char *const *)posts[k].data)[segment];
-            out = ((char *const *)posts[k].out)[segment];
-        }
-        src[k] = in + from * in_size;
-        dst[k] = out + from * out_size;
+        src[k] = (const char *)spmd__coll_input(coll, args, posts[k], segment) + from * in_size;
+        dst[k] = (char *)spmd__coll_output(args, posts[k], segment) + from * out_size;
     }
     spmd__fold(&fold, src, n, dst, n, to - from);
 }
 
 /* The shares are equal counts of lines of all segments one after the other. */
-static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll)
+static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll, const spmd_post *sorted)
 {
     int64_t total = 0;
-    spmd_post sorted[SPMD_MAX_DEVICES];
-    spmd__coll_sort(coll, sorted);
     for (int segment = 0; segment < args->nin; segment++)
         total += lines(args, segment);
     int64_t first = total * coll->me / coll->n, last = total * (coll->me + 1) / coll->n;
     for (int segment = 0; segment < args->nin; segment++) {
-        int64_t here = lines(args, segment), count = spmd_view_count(&args->in[segment]);
+        int64_t here = lines(args, segment), count = spmd__block_count(args->in[segment].rank, args->in[segment].shape);
         int per = per_line(args, segment);
         int64_t from = (first > 0 ? first : 0) << per, to = last < here ? last * (1 << per) : count;
         if (from < to)
@@ -68,50 +60,29 @@ static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll)
     }
 }
 
-/* By mail: every shard folds all elements into its own outputs. */
-static spmd_status reduce_small(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
+/* Everything, into this shard's outputs: the inputs came by mail. */
+static void fold_all(const spmd_kernel_args *args, const spmd_coll *coll, const spmd_post *sorted)
 {
-    spmd_coll coll;
     const void *src[SPMD_MAX_DEVICES];
-    spmd_post sorted[SPMD_MAX_DEVICES];
-    SPMD_TRY(spmd__coll_open(ctx, op, args, NULL, &coll));
-    spmd__coll_sort(&coll, sorted);
     for (int segment = 0; segment < args->nin; segment++) {
-        spmd_fold fold = fold_of(args, &coll, segment);
-        for (int k = 0; k < coll.n; k++)
-            src[k] = spmd__coll_input(&coll, args, sorted[k], segment);
-        spmd__fold(&fold, src, coll.n, &args->out[segment].data, 1, spmd_view_count(&args->in[segment]));
+        spmd_fold fold = fold_of(args, coll, segment);
+        for (int k = 0; k < coll->n; k++)
+            src[k] = spmd__coll_input(coll, args, sorted[k], segment);
+        spmd__fold(&fold, src, coll->n, &args->out[segment].data, 1,
+                   spmd__block_count(args->in[segment].rank, args->in[segment].shape));
     }
-    return spmd__coll_close(ctx, &coll);
-}
-
-/* Where everything is: of a list, in tables. */
-static spmd_status post_all(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_post *post)
-{
-    int n = args->nin;
-    *post = (spmd_post){args->in[0].data, args->out[0].data};
-    if (n == 1)
-        return SPMD_OK;
-    void **table = spmd__scratch(ctx, 2 * (size_t)n * sizeof *table);
-    if (!table)
-        return SPMD_ENOMEM;
-    for (int segment = 0; segment < n; segment++) {
-        table[segment] = args->in[segment].data;
-        table[n + segment] = args->out[segment].data;
-    }
-    *post = (spmd_post){table, table + n};
-    return SPMD_OK;
 }
 
 spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
 {
-    if (spmd__coll_small(ctx, args))
-        return reduce_small(ctx, op, args);
     spmd_coll coll;
-    spmd_post post;
-    SPMD_TRY(post_all(ctx, args, &post));
-    SPMD_TRY(spmd__coll_open(ctx, op, args, &post, &coll));
-    fold_share(args, &coll);
+    spmd_post sorted[SPMD_MAX_DEVICES];
+    SPMD_TRY(spmd__coll_open(ctx, op, args, NULL, &coll));
+    spmd__coll_sort(&coll, sorted);
+    if (coll.mailed)
+        fold_all(args, &coll, sorted);
+    else
+        fold_share(args, &coll, sorted);
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }

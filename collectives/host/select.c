@@ -16,7 +16,7 @@ static const struct {
     bool crowded; /* more devices than cores: a meeting is some microseconds, and not 0.2 */
     int64_t bytes;
 } limits[] = {
-    {false, 512},
+    {false, 1024},
     {true, SPMD_MAIL_BYTES},
 };
 

@@ -1,6 +1,6 @@
 /* The meeting: flag lines, one a device and parity, and an event count to sleep on.
  *
- *   slots[mask][parity][device]   each device writes its own line only; members differ along the axes of `mask`
+ *   slots, cards[mask][parity][device]   each device writes its own line only; members differ along the axes of `mask`
  *   sequence q of a member = its q-th meeting on that mask. A member publishes q in the line of parity q&1. Nobody is
  * two meetings ahead (q+2 needs everybody's q+1, which they publish after reading the lines of q), so a line is free
  * again when its turn comes.
@@ -22,6 +22,7 @@
  * slower when empty), sequence numbers compared across axes (a subgroup may legally make an extra call). */
 #include "spmd/ctx.h"
 #include "spmd/host/futex.h"
+#include "spmd/host/mail.h"
 #include "spmd/host/meet_private.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -29,21 +30,20 @@
 
 enum { GLANCES = 16, SPINS = 4000, YIELDS = 32, WARN_MS = 20000, NAP_MS = 500 };
 
-typedef struct slot { /* in one cache line */
+/* What the others read in every meeting, and wait for: one cache line, written in one go. */
+typedef struct slot {
     _Atomic uint32_t sequence;
     bool check; /* the first meeting of a call: the rest is valid */
-    spmd_signature signature;
-    const char *site;
+    const char *op;
+    uint64_t hash;
     spmd_post post;
 } __attribute__((aligned(128))) slot;
 
-typedef struct mail_line {
-    char data[60];
-    _Atomic uint32_t sequence;
-} __attribute__((aligned(64))) mail_line;
-
-/* A box: the call's hash, then the message. */
-enum { HASH = sizeof(uint64_t), LINE = sizeof((mail_line *)0)->data, BOX_LINES = (HASH + SPMD_MAIL_BYTES) / LINE + 1 };
+/* What the others read only if calls differ; its line otherwise stays with its owner. */
+typedef struct card {
+    spmd_signature signature;
+    const char *site;
+} __attribute__((aligned(128))) card;
 
 typedef struct blocked {
     _Atomic uint32_t sequence; /* 0: running */
@@ -53,7 +53,8 @@ typedef struct blocked {
 
 struct spmd_meetings {
     slot *slots;
-    mail_line *boxes; /* within `mail`, which begins anywhere; zeros that take no memory before they are used */
+    card *cards;
+    spmd_mail_line *boxes; /* within `mail`, which begins anywhere; zeros that take no memory before they are used */
     void *mail;
     blocked *table;
     int masks;
@@ -72,10 +73,12 @@ spmd_status spmd__meetings_create(spmd_mesh *mesh)
     mesh->meetings = m;
     m->masks = (int)masks;
     m->slots = aligned_alloc(128, masks * 2 * n * sizeof(slot));
+    m->cards = aligned_alloc(128, masks * 2 * n * sizeof(card));
     m->table = aligned_alloc(128, n * sizeof(blocked));
-    m->mail = calloc(masks * 2 * n * BOX_LINES + 1, sizeof(mail_line));
-    SPMD_CHECK(m->slots && m->table && m->mail, SPMD_ENOMEM, "out of memory for the mesh's meetings");
-    m->boxes = (mail_line *)(((uintptr_t)m->mail + sizeof(mail_line) - 1) / sizeof(mail_line) * sizeof(mail_line));
+    m->mail = calloc(masks * 2 * n * SPMD_MAIL_BOX_LINES + 1, sizeof(spmd_mail_line));
+    SPMD_CHECK(m->slots && m->cards && m->table && m->mail, SPMD_ENOMEM, "out of memory for the mesh's meetings");
+    m->boxes = (spmd_mail_line *)(((uintptr_t)m->mail + sizeof(spmd_mail_line) - 1) / sizeof(spmd_mail_line) *
+                                  sizeof(spmd_mail_line));
     spmd__meetings_reset(mesh);
     return SPMD_OK;
 }
@@ -85,15 +88,16 @@ void spmd__meetings_free(struct spmd_meetings *meetings)
     if (!meetings)
         return;
     free(meetings->slots);
+    free(meetings->cards);
     free(meetings->table);
     free(meetings->mail);
     free(meetings);
 }
 
-static mail_line *box_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+static spmd_mail_line *box_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
 {
     size_t box = ((size_t)device * (size_t)mesh->meetings->masks + mask) * 2 + (sequence & 1);
-    return &mesh->meetings->boxes[box * BOX_LINES];
+    return &mesh->meetings->boxes[box * SPMD_MAIL_BOX_LINES];
 }
 
 /* Sequences begin again, so that old lines would be taken for new ones. */
@@ -102,7 +106,7 @@ static void clear_boxes(spmd_mesh *mesh)
     for (int d = 0; d < mesh->ndevices; d++)
         for (int mask = 0; mask < mesh->meetings->masks; mask++)
             if (mesh->devices[d].meetings[mask])
-                memset(box_of(mesh, (unsigned)mask, 0, d), 0, 2 * BOX_LINES * sizeof(mail_line));
+                memset(box_of(mesh, (unsigned)mask, 0, d), 0, 2 * SPMD_MAIL_BOX_LINES * sizeof(spmd_mail_line));
 }
 
 void spmd__meetings_reset(spmd_mesh *mesh)
@@ -123,9 +127,19 @@ void spmd__meetings_wake(spmd_mesh *mesh)
     spmd__futex_wake_all(&mesh->meetings->epoch);
 }
 
+static size_t index_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+{
+    return ((size_t)mask * 2 + (sequence & 1)) * (size_t)mesh->ndevices + (size_t)device;
+}
+
 static slot *line(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
 {
-    return &mesh->meetings->slots[((size_t)mask * 2 + (sequence & 1)) * (size_t)mesh->ndevices + (size_t)device];
+    return &mesh->meetings->slots[index_of(mesh, mask, sequence, device)];
+}
+
+static card *card_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+{
+    return &mesh->meetings->cards[index_of(mesh, mask, sequence, device)];
 }
 
 void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
@@ -241,7 +255,7 @@ static spmd_status sleep_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t
     spmd_mesh *mesh = ctx->mesh;
     struct spmd_meetings *m = mesh->meetings;
     blocked *me = &m->table[ctx->id];
-    const slot *mine = line(mesh, mask, sequence, ctx->id);
+    const card *mine = card_of(mesh, mask, sequence, ctx->id);
     atomic_store(&me->op, mine->signature.op);
     atomic_store(&me->site, mine->site);
     atomic_store(&me->mask, mask);
@@ -327,51 +341,36 @@ static spmd_status wait_for(meeting *m, slot *other, const _Atomic uint32_t *fla
 }
 
 /* "psum f32[4] at step.c:12" */
-static const char *call_text(const slot *s, char text[192])
+static const char *call_text(const card *c, char text[192])
 {
-    const spmd_signature *g = &s->signature;
+    const spmd_signature *g = &c->signature;
     if (!strcmp(g->op, "return"))
         snprintf(text, 192, "returned %lld outputs", (long long)g->count);
     else
-        snprintf(text, 192, "%s %s[%lld] at %s", g->op, spmd_dtype_name(g->dtype), (long long)g->count, s->site);
+        snprintf(text, 192, "%s %s[%lld] at %s", g->op, spmd_dtype_name(g->dtype), (long long)g->count, c->site);
     return text;
 }
 
-static spmd_status compare(const spmd_group *group, const slot *mine, const slot *other, int place)
+static spmd_status compare(const meeting *m, const slot *other, int place)
 {
-    const spmd_signature *a = &mine->signature, *b = &other->signature;
+    const slot *mine = m->mine;
+    const spmd_group *group = m->group;
     bool same = mine->check == other->check;
     if (same && mine->check)
-        same = (a->op == b->op || !strcmp(a->op, b->op)) && a->dtype == b->dtype && a->count == b->count &&
-               a->hash == b->hash;
+        same = mine->hash == other->hash && (mine->op == other->op || !strcmp(mine->op, other->op));
     if (same)
         return SPMD_OK;
+    const card *one = card_of(m->ctx->mesh, group->mask, m->sequence, m->ctx->id);
+    const card *two = card_of(m->ctx->mesh, group->mask, m->sequence, group->device[place]);
+    const spmd_signature *a = &one->signature, *b = &two->signature;
     const char *detail = mine->check == other->check && !strcmp(a->op, b->op) && a->dtype == b->dtype &&
                                  a->count == b->count
                              ? " (shapes, axis order or options differ)"
                              : "";
-    char one[192], two[192];
+    char text[2][192];
     return SPMD_FAIL(SPMD_EMISMATCH, "shards made different calls: shard %d %s, shard %d %s%s",
-                     group->device[group->me], call_text(mine, one), group->device[place], call_text(other, two),
+                     group->device[group->me], call_text(one, text[0]), group->device[place], call_text(two, text[1]),
                      detail);
-}
-
-static void write_mail(mail_line *line, uint32_t sequence, uint64_t hash, const spmd_mail *mail)
-{
-    size_t done = mail->bytes < LINE - HASH ? mail->bytes : LINE - HASH;
-    memcpy(line->data, &hash, HASH);
-    if (done)
-        memcpy(line->data + HASH, mail->message, done);
-    atomic_store_explicit(&line->sequence, sequence, memory_order_release);
-    for (size_t left = mail->bytes - done; left; left = mail->bytes - done) {
-        line++;
-        if (left >= LINE)
-            memcpy(line->data, (const char *)mail->message + done, LINE); /* of known size: a few moves */
-        else
-            memcpy(line->data, (const char *)mail->message + done, left);
-        atomic_store_explicit(&line->sequence, sequence, memory_order_release);
-        done += left < LINE ? left : LINE;
-    }
 }
 
 /* This shard's line for its next meeting: mail and content, then the flag. */
@@ -381,15 +380,23 @@ static void publish(meeting *m, const spmd_signature *signature, spmd_post post,
     unsigned mask = m->group->mask;
     uint32_t before = ctx->device->meetings[mask];
     uint32_t q = before == UINT32_MAX ? 2 : before + 1; /* 0 means "running" in the table; the parity must alternate */
+    const spmd_mesh *mesh = ctx->mesh;
+    card *told = card_of(mesh, mask, q, ctx->id);
+    if (signature)
+        *told = (card){*signature, spmd__site(ctx)};
+    else
+        *told = *card_of(mesh, mask, before, ctx->id); /* the second meeting of the same call */
     ctx->device->meetings[mask] = m->sequence = q;
-    slot *mine = line(ctx->mesh, mask, q, ctx->id), *last = line(ctx->mesh, mask, before, ctx->id);
     if (mail)
-        write_mail(box_of(ctx->mesh, mask, q, ctx->id), q, signature->hash, mail);
-    mine->check = signature != NULL;
-    mine->signature = signature ? *signature : last->signature; /* the second meeting of the same call */
-    mine->site = signature ? spmd__site(ctx) : last->site;
-    mine->post = post;
+        spmd__mail_write(box_of(mesh, mask, q, ctx->id), q, signature->hash, mail);
+    slot *mine = line(mesh, mask, q, ctx->id);
     m->mine = mine;
+    mine->check = signature != NULL;
+    if (signature) {
+        mine->op = signature->op;
+        mine->hash = signature->hash;
+        mine->post = post;
+    }
 #if defined(__SANITIZE_THREAD__)
     atomic_store(&mine->sequence, q); /* where a fence would follow */
 #else
@@ -400,23 +407,23 @@ static void publish(meeting *m, const spmd_signature *signature, spmd_post post,
 static spmd_status await(meeting *m, int place, slot *other)
 {
     SPMD_TRY(wait_for(m, other, &other->sequence));
-    return compare(m->group, m->mine, other, place);
+    return compare(m, other, place);
 }
 
 /* The message of the member at `place` into its part of the inbox. */
 static spmd_status read_mail(meeting *m, int place, slot *other, const spmd_mail *mail)
 {
-    const mail_line *line = box_of(m->ctx->mesh, m->group->mask, m->sequence, m->group->device[place]);
+    const spmd_mail_line *line = box_of(m->ctx->mesh, m->group->mask, m->sequence, m->group->device[place]);
     char *to = mail->inbox + (size_t)place * spmd__mail_size(mail->bytes);
     SPMD_TRY(wait_for(m, other, &line->sequence));
     if (atomic_load_explicit(&line->sequence, memory_order_acquire) != m->sequence ||
-        memcmp(line->data, &m->mine->signature.hash, HASH) != 0)
+        memcmp(line->data, &m->mine->hash, SPMD_MAIL_HASH) != 0)
         return await(m, place, other); /* another call, maybe one without mail: say which */
-    memcpy(to, line->data + HASH, LINE - HASH);
-    for (size_t done = LINE - HASH; done < mail->bytes; done += LINE) {
+    memcpy(to, line->data + SPMD_MAIL_HASH, SPMD_MAIL_LINE - SPMD_MAIL_HASH);
+    for (size_t done = SPMD_MAIL_LINE - SPMD_MAIL_HASH; done < mail->bytes; done += SPMD_MAIL_LINE) {
         line++;
         SPMD_TRY(wait_for(m, other, &line->sequence));
-        memcpy(to + done, line->data, LINE);
+        memcpy(to + done, line->data, SPMD_MAIL_LINE);
     }
     return SPMD_OK;
 }
@@ -471,5 +478,5 @@ spmd_status spmd__meet_mail(spmd_ctx *ctx, const spmd_group *group, const spmd_s
 
 size_t spmd__mail_size(size_t bytes)
 {
-    return HASH + (bytes / LINE + 1) * LINE; /* whole lines are read, and the first one holds the hash as well */
+    return (bytes / SPMD_MAIL_LINE + 2) * SPMD_MAIL_LINE;
 }

@@ -8,12 +8,12 @@
 
 #include "spmd/op.h"
 
-/* What must be equal on every member. Call sites are reported, never compared. */
+/* What must be equal on every member: `op` and `hash`; the rest is for the report. Call sites are reported as well. */
 typedef struct spmd_signature {
     const char *op;   /* name of the collective; compared as text */
     spmd_dtype dtype; /* of the first tensor */
     int64_t count;    /* elements of the first tensor */
-    uint64_t hash; /* of everything else: attributes (reduction, dims, permutation), shapes and dtypes of all tensors */
+    uint64_t hash;    /* of everything: attributes (reduction, dims, permutation), shapes and dtypes of all tensors */
 } spmd_signature;
 
 typedef struct spmd_group {
@@ -47,7 +47,7 @@ typedef struct spmd_mail {
     char *inbox;  /* the others' messages by place, spmd__mail_size(bytes) apart */
 } spmd_mail;
 enum { SPMD_MAIL_BYTES = 2048 };
-size_t spmd__mail_size(size_t bytes);
+size_t spmd__mail_size(size_t bytes); /* whole lines are read, and the first one holds the call's hash as well */
 
 /* spmd__meet_mail - the same with mail: as quick as a meeting can be, and no second one is needed, since the message is
  * free again when this returns.   Collective over the group. Errors: as spmd__meet. */
