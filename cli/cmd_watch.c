@@ -54,6 +54,15 @@ static char letter(int k)
     return (char)('a' + k);
 }
 
+/* A number that the log may not have. */
+static void known(double x, int digits, char text[24])
+{
+    if (isfinite(x))
+        snprintf(text, 24, "%.*f", digits, x);
+    else
+        snprintf(text, 24, "-");
+}
+
 static void print_table(const watched *runs, int n)
 {
     printf("   %-28s %8s %10s %9s %10s %12s %9s  %s\n", "run", "step", "loss", "accuracy", "grad norm", "examples/s",
@@ -67,11 +76,9 @@ static void print_table(const watched *runs, int n)
             continue;
         }
         const spmd_metrics *m = &log->course.rows[log->course.count - 1];
-        char rate[24] = "-", test[24] = "-";
-        if (isfinite(log->examples_per_s))
-            snprintf(rate, sizeof rate, "%.0f", log->examples_per_s);
-        if (isfinite(log->test_accuracy))
-            snprintf(test, sizeof test, "%.4f", log->test_accuracy);
+        char rate[24], test[24];
+        known(log->examples_per_s, 0, rate);
+        known(log->test_accuracy, 4, test);
         printf(" %c %-28s %8lld %10.5f %9.4f %10.4f %12s %9s  %s\n", letter(k), name, (long long)m->step, m->loss,
                m->accuracy, m->grad_norm, rate, test, log->done ? "done" : "running");
         if (log->bad)
@@ -106,8 +113,10 @@ static void print_chart(const watched *runs, int n)
         for (int64_t i = 0; i < runs[k].log.course.count; i++) {
             const spmd_metrics *m = &runs[k].log.course.rows[i];
             int column = (int)((double)(m->step - 1) * (WIDTH - 1) / fmax(steps - 1, 1));
-            if (isfinite(m->loss) && m->loss >= 0)
-                cells[HEIGHT - 1 - (int)(m->loss / loss * (HEIGHT - 1))][column] = letter(k);
+            if (!isfinite(m->loss) || m->loss < 0)
+                continue;
+            char *cell = &cells[HEIGHT - 1 - (int)(m->loss / loss * (HEIGHT - 1))][column];
+            *cell = *cell == ' ' || *cell == letter(k) ? letter(k) : '*'; /* several runs */
         }
     printf("\n   loss\n");
     for (int row = 0; row < HEIGHT; row++)
@@ -183,9 +192,12 @@ static void summary(page *p, const watched *runs, int n)
         const run_log *log = &runs[k].log;
         const spmd_metrics none = {.loss = NAN, .accuracy = NAN};
         const spmd_metrics *m = log->course.count ? &log->course.rows[log->course.count - 1] : &none;
-        page_row(p, "%s|%s|%s|%s|%s|%s|%lld|%.5f|%.4f|%.4f|%.0f|%s", runs[k].path, log->model, log->mesh, log->dtype,
-                 log->dataset, log->optimizer, (long long)m->step, m->loss, m->accuracy, log->test_accuracy,
-                 log->examples_per_s, log->done ? "done" : "not ended");
+        char rate[24], test[24];
+        known(log->examples_per_s, 0, rate);
+        known(log->test_accuracy, 4, test);
+        page_row(p, "%s|%s|%s|%s|%s|%s|%lld|%.5f|%.4f|%s|%s|%s", runs[k].path, log->model, log->mesh, log->dtype,
+                 log->dataset, log->optimizer, (long long)m->step, m->loss, m->accuracy, test, rate,
+                 log->done ? "done" : "not ended");
     }
     page_table_end(p);
     for (int k = 0; k < n; k++)
