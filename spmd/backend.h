@@ -61,6 +61,9 @@ SPMD_BACKEND_LIST(SPMD_BACKEND_DECLARE)
 typedef spmd_status spmd_kernel(spmd_ctx *ctx, const spmd_kernel_args *args);
 spmd_status spmd__run_timed(spmd_ctx *ctx, const spmd_op *op, spmd_kernel *kernel, const spmd_kernel_args *args);
 
+/* The op's host kernel on a remote device's values: copied to the host and back. */
+spmd_status spmd__run_on_copies(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args);
+
 /* Waits for the shard's stream. */
 spmd_status spmd__sync(spmd_ctx *ctx);
 

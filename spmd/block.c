@@ -53,3 +53,54 @@ void *spmd__data(spmd_ctx *ctx, size_t bytes)
         memset(memory, 0xFF, bytes);
     return memory;
 }
+
+static size_t bytes_of(const spmd_view *view)
+{
+    return (size_t)spmd_view_count(view) * spmd_dtype_size(view->dtype);
+}
+
+/* Views of host memory for all inputs and outputs, the inputs filled. */
+static spmd_status copy_views(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_view *views)
+{
+    for (int k = 0; k < args->nin + args->nout; k++) {
+        const spmd_view *from = k < args->nin ? &args->in[k] : &args->out[k - args->nin];
+        views[k] = *from;
+        views[k].data = spmd__arena_get(ctx->arena, bytes_of(from));
+        if (!views[k].data)
+            return SPMD_ENOMEM;
+        if (k < args->nin)
+            SPMD_TRY(spmd__block_get(ctx->device, views[k].data, from->data, bytes_of(from)));
+    }
+    return SPMD_OK;
+}
+
+static spmd_status run_on_copies(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
+{
+    spmd_view *views = spmd__arena_get(ctx->arena, (size_t)(args->nin + args->nout) * sizeof *views);
+    if (!views)
+        return SPMD_ENOMEM;
+    SPMD_TRY(copy_views(ctx, args, views));
+    spmd_kernel_args copies = *args;
+    copies.in = views;
+    copies.out = views + args->nin;
+    SPMD_TRY(op->host(ctx, &copies));
+    for (int k = 0; k < args->nout; k++)
+        SPMD_TRY(spmd__block_put(ctx->device, args->out[k].data, copies.out[k].data, bytes_of(&args->out[k])));
+    return SPMD_OK;
+}
+
+spmd_status spmd__run_on_copies(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
+{
+    SPMD_CHECK(op->host && !op->collective, SPMD_EUNSUPPORTED, "%s has no kernel for backend %s", op->name,
+               ctx->mesh->backend->name);
+    spmd__log(ctx->mesh, op->name, "%s has no kernel for backend %s: its values go to the host and back, which is slow",
+              op->name, ctx->mesh->backend->name);
+    SPMD_TRY(spmd__sync(ctx));
+    spmd_arena *before = ctx->arena;
+    ctx->arena = &ctx->device->arena;
+    spmd_mark mark = spmd__arena_mark(ctx->arena);
+    spmd_status status = run_on_copies(ctx, op, args);
+    spmd__arena_release(ctx->arena, mark);
+    ctx->arena = before;
+    return status;
+}
