@@ -8,6 +8,9 @@
 #include "emu/emu_intrinsics.h"
 #include <pthread.h>
 
+/* Each emulated device has this many multiprocessors; it bounds cooperative launches. */
+enum { EMU_MULTIPROCESSORS = 4 };
+
 /* --- ops --- */
 typedef enum emu_op_kind {
     EMU_MARK, /* an event, the begin or end of a graph: does nothing */
@@ -31,7 +34,7 @@ typedef void emu_op_fn(emu_op *op, void *args);
 /* A piece of work on a stream. The runtime makes it and frees it; fields below `error` are the runtime's own. */
 struct emu_op {
     emu_op_kind kind;
-    const char *name; /* for reports; lives as long as the op */
+    const char *name; /* for reports; from emu_intern */
     emu_op_fn *fn;    /* NULL: nothing to do */
     void *args;       /* a copy, aligned for any type */
     size_t size;
@@ -142,6 +145,7 @@ void emu_check_host(const void *p, size_t size, bool write);
 /* --- helpers of both --- */
 void *emu_alloc(size_t size); /* zeros; never NULL: ends the process with a message instead */
 void *emu_resize(void *p, size_t size);
+const char *emu_intern(const char *text); /* a copy without enclosing parentheses, for ever, one for equal texts */
 unsigned emu_hash(unsigned a, unsigned b, unsigned c); /* the seeded choices */
 void emu_fatal(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
