@@ -109,50 +109,52 @@ cudaError_t cudaPeekAtLastError(void)
     return sticky != cudaSuccess ? sticky : last_error;
 }
 
-#define ERRORS(X)                                                                                                      \
-    X(cudaSuccess, "no error")                                                                                         \
-    X(cudaErrorInvalidValue, "invalid argument")                                                                       \
-    X(cudaErrorMemoryAllocation, "out of memory")                                                                      \
-    X(cudaErrorInitializationError, "initialization error")                                                            \
-    X(cudaErrorInvalidConfiguration, "invalid configuration argument")                                                 \
-    X(cudaErrorInvalidPitchValue, "invalid pitch argument")                                                            \
-    X(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy")                                            \
-    X(cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version")                     \
-    X(cudaErrorNoDevice, "no CUDA-capable device is detected")                                                         \
-    X(cudaErrorInvalidDevice, "invalid device ordinal")                                                                \
-    X(cudaErrorInvalidDeviceFunction, "invalid device function")                                                       \
-    X(cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device")                     \
-    X(cudaErrorInvalidResourceHandle, "invalid resource handle")                                                       \
-    X(cudaErrorIllegalState, "the operation cannot be performed in the present state")                                 \
-    X(cudaErrorNotReady, "device not ready")                                                                           \
-    X(cudaErrorIllegalAddress, "an illegal memory access was encountered")                                             \
-    X(cudaErrorLaunchOutOfResources, "too many resources requested for launch")                                        \
-    X(cudaErrorLaunchTimeout, "the launch timed out and was terminated")                                               \
-    X(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled")                                             \
-    X(cudaErrorPeerAccessNotEnabled, "peer access has not been enabled")                                               \
-    X(cudaErrorPeerAccessUnsupported, "peer access is not supported between these two devices")                        \
-    X(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped")             \
-    X(cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region")                   \
-    X(cudaErrorMisalignedAddress, "misaligned address")                                                                \
-    X(cudaErrorAssert, "device-side assert triggered")                                                                 \
-    X(cudaErrorLaunchFailure, "unspecified launch failure")                                                            \
-    X(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch")                                     \
-    X(cudaErrorNotPermitted, "operation not permitted")                                                                \
-    X(cudaErrorNotSupported, "operation not supported")                                                                \
-    X(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing")                           \
-    X(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture")                    \
-    X(cudaErrorStreamCaptureMerge, "operation would result in a merge of separate capture sequences")                  \
-    X(cudaErrorStreamCaptureUnmatched, "capture was not ended in the same stream as it began")                         \
-    X(cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work")                                            \
-    X(cudaErrorStreamCaptureIsolation, "dependency created on uncaptured work in another stream")                      \
-    X(cudaErrorStreamCaptureImplicit, "operation would make the legacy stream depend on a capturing blocking stream")  \
-    X(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream")               \
-    X(cudaErrorStreamCaptureWrongThread, "attempt to terminate a thread-local capture sequence from another thread")   \
+#define ERRORS(X)                                                                                                     \
+    X(cudaSuccess, "no error")                                                                                        \
+    X(cudaErrorInvalidValue, "invalid argument")                                                                      \
+    X(cudaErrorMemoryAllocation, "out of memory")                                                                     \
+    X(cudaErrorInitializationError, "initialization error")                                                           \
+    X(cudaErrorInvalidConfiguration, "invalid configuration argument")                                                \
+    X(cudaErrorInvalidPitchValue, "invalid pitch argument")                                                           \
+    X(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy")                                           \
+    X(cudaErrorInsufficientDriver, "CUDA driver version is insufficient for CUDA runtime version")                    \
+    X(cudaErrorNoDevice, "no CUDA-capable device is detected")                                                        \
+    X(cudaErrorInvalidDevice, "invalid device ordinal")                                                               \
+    X(cudaErrorInvalidDeviceFunction, "invalid device function")                                                      \
+    X(cudaErrorNoKernelImageForDevice, "no kernel image is available for execution on the device")                    \
+    X(cudaErrorInvalidResourceHandle, "invalid resource handle")                                                      \
+    X(cudaErrorIllegalState, "the operation cannot be performed in the present state")                                \
+    X(cudaErrorNotReady, "device not ready")                                                                          \
+    X(cudaErrorIllegalAddress, "an illegal memory access was encountered")                                            \
+    X(cudaErrorLaunchOutOfResources, "too many resources requested for launch")                                       \
+    X(cudaErrorLaunchTimeout, "the launch timed out and was terminated")                                              \
+    X(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled")                                            \
+    X(cudaErrorPeerAccessNotEnabled, "peer access has not been enabled")                                              \
+    X(cudaErrorPeerAccessUnsupported, "peer access is not supported between these two devices")                       \
+    X(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped")            \
+    X(cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region")                  \
+    X(cudaErrorMisalignedAddress, "misaligned address")                                                               \
+    X(cudaErrorAssert, "device-side assert triggered")                                                                \
+    X(cudaErrorLaunchFailure, "unspecified launch failure")                                                           \
+    X(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch")                                    \
+    X(cudaErrorNotPermitted, "operation not permitted")                                                               \
+    X(cudaErrorNotSupported, "operation not supported")                                                               \
+    X(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing")                          \
+    X(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture")                   \
+    X(cudaErrorStreamCaptureMerge, "operation would result in a merge of separate capture sequences")                 \
+    X(cudaErrorStreamCaptureUnmatched, "capture was not ended in the same stream as it began")                        \
+    X(cudaErrorStreamCaptureUnjoined, "capturing stream has unjoined work")                                           \
+    X(cudaErrorStreamCaptureIsolation, "dependency created on uncaptured work in another stream")                     \
+    X(cudaErrorStreamCaptureImplicit, "operation would make the legacy stream depend on a capturing blocking stream") \
+    X(cudaErrorCapturedEvent, "operation not permitted on an event last recorded in a capturing stream")              \
+    X(cudaErrorStreamCaptureWrongThread, "attempt to terminate a thread-local capture sequence from another thread")  \
     X(cudaErrorUnknown, "unknown error")
 
 const char *cudaGetErrorName(cudaError_t error)
 {
-#define CASE(code, text) case code: return #code;
+#define CASE(code, text) \
+    case code:           \
+        return #code;
     switch (error) {
         ERRORS(CASE)
     default:
@@ -163,7 +165,9 @@ const char *cudaGetErrorName(cudaError_t error)
 
 const char *cudaGetErrorString(cudaError_t error)
 {
-#define CASE(code, text) case code: return text;
+#define CASE(code, text) \
+    case code:           \
+        return text;
     switch (error) {
         ERRORS(CASE)
     default:

@@ -157,9 +157,10 @@ static cublasStatus_t check_algo(const struct call *call, const struct emu_lt_al
         return CUBLAS_STATUS_INVALID_VALUE;
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)call->data[i] % algo->alignment[i]) {
-            emu_report("blas", "cublasLtMatmul: %c at %p is not aligned to %u bytes, which the algorithm from the "
-                               "heuristic wants; set CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_%c_BYTES before asking for it",
-                       "ABCD"[i], call->data[i], algo->alignment[i], "ABCD"[i]);
+            emu_report("blas",
+                       "cublasLtMatmul: %c at %p is not aligned to %u bytes, which the algorithm from the "
+                       "heuristic wants; set CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_%c_BYTES before asking for it",
+                       "ABCD"[i], call -> data[i], algo -> alignment[i], "ABCD"[i]);
             return CUBLAS_STATUS_NOT_SUPPORTED;
         }
     return CUBLAS_STATUS_SUCCESS;
@@ -202,6 +203,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     }
     gemm.workspace = workspace;
     gemm.workspace_size = algo ? ((const struct emu_lt_algo *)(const void *)algo)->workspace
-                               : workspace_size < EMU_BLAS_WORKSPACE ? 0 : EMU_BLAS_WORKSPACE;
+                          : workspace_size < EMU_BLAS_WORKSPACE ? 0
+                                                                : EMU_BLAS_WORKSPACE;
     return emu_gemm_enqueue(stream, "cublasLtMatmul", &gemm);
 }

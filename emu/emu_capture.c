@@ -60,8 +60,10 @@ bool emu_capture_forbids(const char *call)
         }
     emu_unlock();
     if (forbidden)
-        emu_report("capture", "%s during a stream capture, which is invalid now; make the call before the capture, or "
-                              "capture with cudaStreamCaptureModeThreadLocal if another thread calls", call);
+        emu_report("capture",
+                   "%s during a stream capture, which is invalid now; make the call before the capture, or "
+                   "capture with cudaStreamCaptureModeThreadLocal if another thread calls",
+                   call);
     return forbidden;
 }
 
@@ -89,8 +91,10 @@ bool emu_capture_allows_default(int device, const char *call)
             allowed = false;
         }
     if (!allowed)
-        emu_report("capture", "%s on the default stream of device %d, which waits for a stream that captures; create that "
-                              "stream with cudaStreamNonBlocking", call, device);
+        emu_report("capture",
+                   "%s on the default stream of device %d, which waits for a stream that captures; create that "
+                   "stream with cudaStreamNonBlocking",
+                   call, device);
     return allowed;
 }
 
@@ -231,8 +235,9 @@ static cudaError_t end(cudaStream_t stream, cudaGraph_t *out)
     emu_graph_free(graph);
     if (spoiled)
         return cudaErrorStreamCaptureInvalidated;
-    emu_report("capture", "cudaStreamEndCapture: a stream that joined the capture has work that the first stream does not "
-                          "wait for; record an event there and let the first stream wait for it");
+    emu_report("capture",
+               "cudaStreamEndCapture: a stream that joined the capture has work that the first stream does not "
+               "wait for; record an event there and let the first stream wait for it");
     return cudaErrorStreamCaptureUnjoined;
 }
 
@@ -255,7 +260,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
     struct CUstream_st *s = emu_stream_of(stream, "cudaStreamIsCapturing");
     cudaError_t error = s ? cudaSuccess : cudaErrorInvalidResourceHandle;
     if (s)
-        *status = !s->capture            ? cudaStreamCaptureStatusNone
+        *status = !s->capture           ? cudaStreamCaptureStatusNone
                   : s->capture->spoiled ? cudaStreamCaptureStatusInvalidated
                                         : cudaStreamCaptureStatusActive;
     emu_unlock();

@@ -1,6 +1,5 @@
 /* The emulator as a whole: settings, its start, what it owns. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,42 +37,6 @@ double emu_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-void emu_fatal(const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    fprintf(stderr, "[emu] %s\n", text);
-    abort();
-}
-
-void *emu_alloc(size_t size)
-{
-    void *p = calloc(1, size ? size : 1);
-    if (!p)
-        emu_fatal("no host memory for %zu bytes", size);
-    return p;
-}
-
-void *emu_resize(void *p, size_t size)
-{
-    p = realloc(p, size ? size : 1);
-    if (!p)
-        emu_fatal("no host memory for %zu bytes", size);
-    return p;
-}
-
-unsigned emu_hash(unsigned a, unsigned b, unsigned c)
-{
-    uint64_t x = a * 0x9e3779b97f4a7c15u ^ ((uint64_t)b << 32 | c) * 0xd1b54a32d192ed03u;
-    x ^= x >> 31;
-    x *= 0x94d049bb133111ebu;
-    x ^= x >> 29;
-    return (unsigned)(x >> 16);
 }
 
 static long number_from(const char *variable, long otherwise, long least, long most)
@@ -180,15 +143,19 @@ void emu_init(void)
 bool emu_unusable(emu_api api, cudaError_t *error)
 {
     if (forked) {
-        emu_report("host", "%s in a process that was forked after the first CUDA call; CUDA does not survive fork, "
-                           "call nothing before it", emu_api_name(api));
+        emu_report("host",
+                   "%s in a process that was forked after the first CUDA call; CUDA does not survive fork, "
+                   "call nothing before it",
+                   emu_api_name(api));
         *error = cudaErrorInitializationError;
         return true;
     }
     const emu_op *op = emu_current_op();
     if (op && op->kind == EMU_HOST_FUNCTION) {
-        emu_report("host", "%s inside a host function (cudaLaunchHostFunc), which must not call CUDA; set a flag there "
-                           "and make the call from a host thread", emu_api_name(api));
+        emu_report("host",
+                   "%s inside a host function (cudaLaunchHostFunc), which must not call CUDA; set a flag there "
+                   "and make the call from a host thread",
+                   emu_api_name(api));
         *error = cudaErrorNotPermitted;
         return true;
     }
@@ -228,7 +195,7 @@ void emu_died(emu_thing thing)
     atomic_fetch_sub(&living[thing], 1);
 }
 
-static const char *const thing_names[] = {"device memory", "pinned memory",   "stream",        "event",
+static const char *const thing_names[] = {"device memory", "pinned memory",    "stream",        "event",
                                           "graph",         "executable graph", "cuBLAS handle", "NCCL communicator"};
 
 long emu_live(const char *thing)

@@ -41,9 +41,11 @@ static cudaError_t check_direction(const struct copy *c, enum cudaMemcpyKind kin
         return cudaErrorInvalidValue;
     if (fits)
         return cudaSuccess;
-    emu_report("memcheck", "copy of %zu bytes from %p (%s) to %p (%s) with cudaMemcpyKind %d; use cudaMemcpyDefault or "
-                           "the right direction", c->width * c->rows, c->from, from_device ? "device" : "host", c->to,
-               to_device ? "device" : "host", (int)kind);
+    emu_report("memcheck",
+               "copy of %zu bytes from %p (%s) to %p (%s) with cudaMemcpyKind %d; use cudaMemcpyDefault or "
+               "the right direction",
+               c->width * c->rows, c->from, from_device ? "device" : "host", c->to, to_device ? "device" : "host",
+               (int)kind);
     return cudaErrorInvalidValue;
 }
 
@@ -85,7 +87,8 @@ static cudaError_t copy_async(const struct copy *c, enum cudaMemcpyKind kind, cu
     bool captured = s && s->capture && (from_pageable || to_pageable);
     if (captured) {
         emu_capture_spoil(s);
-        emu_report("pinned", "%s of pageable memory %p during a capture; use cudaMallocHost for buffers that a graph copies",
+        emu_report("pinned",
+                   "%s of pageable memory %p during a capture; use cudaMallocHost for buffers that a graph copies",
                    name_of(c), from_pageable ? c->from : c->to);
     }
     emu_unlock();
@@ -133,8 +136,10 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
     if (!emu_valid_device(to_device) || !emu_valid_device(from_device))
         return emu_return(cudaErrorInvalidDevice);
     if (size && (emu_place_of(to) != to_device || emu_place_of(from) != from_device)) {
-        emu_report("device", "cudaMemcpyPeerAsync: to %p, said to be on device %d, is on %d; from %p, said to be on device "
-                             "%d, is on %d", to, to_device, emu_place_of(to), from, from_device, emu_place_of(from));
+        emu_report("device",
+                   "cudaMemcpyPeerAsync: to %p, said to be on device %d, is on %d; from %p, said to be on device "
+                   "%d, is on %d",
+                   to, to_device, emu_place_of(to), from, from_device, emu_place_of(from));
         return emu_return(cudaErrorInvalidValue);
     }
     struct copy c = plain(to, from, size);

@@ -1,11 +1,10 @@
-/* cudart: devices, peers, attributes. The device is a small Hopper: 4 multiprocessors, 4 GiB. */
+/* cudart: devices, peers, attributes. The device is a small Hopper. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "emu/emu_runtime.h"
 
 enum {
-    MULTIPROCESSORS = 4,
     SMEM_BLOCK = 48 << 10,
     SMEM_BLOCK_OPTIN = 227 << 10,
     SMEM_MULTIPROCESSOR = 228 << 10,
@@ -74,7 +73,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
     p->maxGridSize[1] = p->maxGridSize[2] = 65535;
     p->major = CAPABILITY_MAJOR;
     p->minor = CAPABILITY_MINOR;
-    p->multiProcessorCount = MULTIPROCESSORS;
+    p->multiProcessorCount = EMU_MULTIPROCESSORS;
     p->asyncEngineCount = 2;
     p->concurrentKernels = p->unifiedAddressing = p->canMapHostMemory = p->cooperativeLaunch = 1;
     p->memoryPoolsSupported = p->streamPrioritiesSupported = 1;
@@ -90,7 +89,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         enum cudaDeviceAttr attribute;
         int value;
     } attributes[] = {
-        {cudaDevAttrMultiProcessorCount, MULTIPROCESSORS},
+        {cudaDevAttrMultiProcessorCount, EMU_MULTIPROCESSORS},
         {cudaDevAttrMaxThreadsPerBlock, THREADS_BLOCK},
         {cudaDevAttrMaxThreadsPerMultiProcessor, THREADS_MULTIPROCESSOR},
         {cudaDevAttrMaxBlocksPerMultiprocessor, 32},
@@ -190,7 +189,7 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer)
 static struct limit {
     const void *kernel;
     size_t smem;
-} *limits;
+} * limits;
 static int nlimits;
 
 static struct limit *limit_of(const void *kernel)

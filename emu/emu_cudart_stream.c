@@ -206,8 +206,10 @@ static cudaError_t record(cudaEvent_t event, cudaStream_t stream)
     if (!s)
         return cudaErrorInvalidResourceHandle;
     if (event->device != s->device) {
-        emu_report("device", "cudaEventRecord: the event belongs to device %d, the stream to device %d; create it while "
-                             "the stream's device is current", event->device, s->device);
+        emu_report("device",
+                   "cudaEventRecord: the event belongs to device %d, the stream to device %d; create it while "
+                   "the stream's device is current",
+                   event->device, s->device);
         return cudaErrorInvalidResourceHandle;
     }
     emu_op_drop(event->last);

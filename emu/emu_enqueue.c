@@ -9,8 +9,10 @@ static cudaError_t enqueue(struct CUstream_st *s, const emu_work *work)
     if (s == emu_devices[s->device].default_stream && !emu_capture_allows_default(s->device, work->name))
         return cudaErrorStreamCaptureImplicit;
     if (work->kind == EMU_KERNEL && s->device != emu_current_device()) {
-        emu_report("device", "%s is launched on a stream of device %d while device %d is current; call cudaSetDevice(%d) "
-                             "before", work->name, s->device, emu_current_device(), s->device);
+        emu_report("device",
+                   "%s is launched on a stream of device %d while device %d is current; call cudaSetDevice(%d) "
+                   "before",
+                   work->name, s->device, emu_current_device(), s->device);
         return cudaErrorInvalidResourceHandle;
     }
     if (emu_devices[s->device].sticky != cudaSuccess)
@@ -45,9 +47,33 @@ bool emu_wrong_device(const char *call, int device, cudaStream_t stream)
     if (s && of_stream == device && current == device)
         return false;
     if (s)
-        emu_report("device", "%s: the handle belongs to device %d, the stream to device %d, and device %d is current; "
-                             "all three must be the same", call, device, of_stream, current);
+        emu_report("device",
+                   "%s: the handle belongs to device %d, the stream to device %d, and device %d is current; "
+                   "all three must be the same",
+                   call, device, of_stream, current);
     return true;
+}
+
+void emu_use(emu_op *op, const void *p, size_t size, bool write)
+{
+    if (!size)
+        return;
+    if (emu_place_of(p) == EMU_ELSEWHERE) {
+        emu_lock();
+        bool pinned = emu_is_pinned(p);
+        emu_unlock();
+        if (pinned)
+            return;
+        emu_report("memcheck",
+                   "%s is given %p, %zu bytes of host memory that devices cannot reach; pass memory of "
+                   "cudaMalloc or cudaMallocHost",
+                   op->name, p, size);
+        op->error = cudaErrorIllegalAddress;
+    } else if (write) {
+        emu_check_write(op, p, size);
+    } else {
+        emu_check_read(op, p, size);
+    }
 }
 
 /* Counts what the host knows, not what has run: the answer must not depend on the order of execution. */
@@ -55,9 +81,11 @@ void emu_check_idle_of_collectives(int device, const char *call)
 {
     for (struct CUstream_st *s = emu_devices[device].streams; s; s = s->next)
         if (s->collective && emu_clock_at(&emu_host.clock, s->lane) < s->collective) {
-            emu_report("nccl", "%s on device %d while a collective may be in flight there: it waits for the device, which "
-                               "can deadlock with ranks that have not started theirs; allocate before the first step, or "
-                               "synchronize", call, device);
+            emu_report("nccl",
+                       "%s on device %d while a collective may be in flight there: it waits for the device, which "
+                       "can deadlock with ranks that have not started theirs; allocate before the first step, or "
+                       "synchronize",
+                       call, device);
             return;
         }
 }

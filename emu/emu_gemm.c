@@ -1,10 +1,11 @@
-/* A matrix product with the semantics of cuBLASLt: f32 sums in the order of k, one rounding at the end. The tile is kept
- * in registers by any vectorizing compiler; that is enough for tests of whole models. */
+/* A matrix product with the semantics of cuBLASLt: f32 sums in the order of k, one rounding at the end. The tile is
+ * kept in registers by any vectorizing compiler; that is enough for tests of whole models. */
 #include "emu/emu_gemm.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "emu/emu_float.h"
+#include "emu/emu_runtime.h"
 
 enum { TILE_M = 64, TILE_N = 8 };
 enum { RELU = 2, BIAS = 4, BIAS_GRAD = 16, GELU = 32, GELU_GRAD = 64, AUX = 128, BIAS_GRAD_A = 256, BIAS_GRAD_B = 512 };
@@ -52,13 +53,8 @@ static void touch(struct emu_op *op, const struct emu_matrix *matrix, int z, int
         run *= count;
         count = 1;
     }
-    for (int64_t i = 0; i < count; i++) {
-        const char *at = data + (size_t)(i * stride) * size;
-        if (write)
-            emu_check_write(op, at, (size_t)run * size);
-        else
-            emu_check_read(op, at, (size_t)run * size);
-    }
+    for (int64_t i = 0; i < count && !op->error; i++)
+        emu_use(op, data + (size_t)(i * stride) * size, (size_t)run * size, write);
 }
 
 static float gelu(float x)
@@ -160,14 +156,14 @@ static void touch_operands(struct emu_op *op, const struct work *w)
     if (w->beta != 0)
         touch(op, &g->c, w->z, g->m, g->n, false);
     if (g->epilogue & BIAS)
-        emu_check_read(op, w->bias, (size_t)g->m * size);
+        emu_use(op, w->bias, (size_t)g->m * size, false);
     if (g->epilogue & AUX)
         touch(op, &g->aux, w->z, g->m, g->n, (g->epilogue & GELU) != 0);
     touch(op, &g->d, w->z, g->m, g->n, true);
     if (g->epilogue & (BIAS_GRAD | BIAS_GRAD_A))
-        emu_check_write(op, w->bias, (size_t)g->m * size);
+        emu_use(op, w->bias, (size_t)g->m * size, true);
     if (g->epilogue & BIAS_GRAD_B)
-        emu_check_write(op, w->bias, (size_t)g->n * size);
+        emu_use(op, w->bias, (size_t)g->n * size, true);
 }
 
 /* Sums of an operand over k, which the BGRADA and BGRADB epilogues store. */
@@ -211,7 +207,7 @@ static void run_batch(struct emu_op *op, struct work *w)
 /* No caller may count on what a workspace holds before or after. */
 static void spoil_workspace(struct emu_op *op, const struct emu_gemm *g)
 {
-    emu_check_write(op, g->workspace, g->workspace_size);
+    emu_use(op, g->workspace, g->workspace_size, true);
     if (!op->error)
         memset(g->workspace, 0xff, g->workspace_size);
 }
@@ -223,8 +219,8 @@ void emu_gemm_run(struct emu_op *op, void *args)
     if (g->workspace_size)
         spoil_workspace(op, g);
     if (g->device_alpha) {
-        emu_check_read(op, g->device_alpha, sizeof(float));
-        emu_check_read(op, g->device_beta, sizeof(float));
+        emu_use(op, g->device_alpha, sizeof(float), false);
+        emu_use(op, g->device_beta, sizeof(float), false);
         if (op->error)
             return;
         w.alpha = *g->device_alpha;

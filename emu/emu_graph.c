@@ -166,8 +166,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
     struct CUstream_st *s = emu_stream_of(stream, "cudaGraphLaunch");
     cudaError_t error = s ? emu_devices[s->device].sticky : cudaErrorInvalidResourceHandle;
     if (s && s->capture) {
-        emu_report("capture", "cudaGraphLaunch during a capture would become a child graph, which the emulator does not "
-                              "have; launch it outside");
+        emu_report("capture",
+                   "cudaGraphLaunch during a capture would become a child graph, which the emulator does not "
+                   "have; launch it outside");
         emu_capture_spoil(s);
         error = cudaErrorStreamCaptureUnsupported;
     }

@@ -12,7 +12,7 @@
 struct emu_memory emu_memory;
 
 enum { PAGE = 4096, ALIGN = 256 };
-static const size_t slot_size = (size_t)8 << 30, device_size = (size_t)4 << 30, fresh_size = (size_t)4 << 20;
+static const size_t slot_size = (size_t)4 << 30, device_size = (size_t)2 << 30, fresh_size = (size_t)4 << 20;
 static const size_t quarantine_size = (size_t)64 << 20;
 
 struct block {
@@ -28,13 +28,13 @@ static struct slot {
     struct block *blocks; /* by address */
     int n, room;
     size_t used, quarantined;
-} *slots;
+} * slots;
 static uint64_t frees;
 static int fresh_file;
 static struct range {
     const char *start;
     size_t size;
-} *registered;
+} * registered;
 static int nregistered;
 
 void emu_memory_start(void)
@@ -245,8 +245,8 @@ void emu_describe_memory(const void *p, char *text, size_t size)
         struct block *next = b ? b + 1 : s->blocks;
         bool has_next = next < s->blocks + s->n;
         size_t behind = b ? (size_t)((const char *)p - b->start) : SIZE_MAX;
-        bool closer = has_next && (!b || (behind >= b->size && (size_t)(next->start - (const char *)p) <
-                                                                     behind - b->size));
+        bool closer = has_next &&
+                      (!b || (behind >= b->size && (size_t)(next->start - (const char *)p) < behind - b->size));
         describe(closer ? next : b, p, text, size);
     }
     emu_unlock();

@@ -13,23 +13,23 @@
 int emu_enter(emu_api api);
 /* Is this process one in which CUDA cannot work: forked after the first call, or inside a host function? Reported. */
 bool emu_unusable(emu_api api, cudaError_t *error);
-#define EMU_CUDA_ENTER(name)                                           \
-    do {                                                               \
-        cudaError_t error_ = (cudaError_t)emu_enter(EMU_API_##name);   \
-        if (error_ || emu_unusable(EMU_API_##name, &error_))           \
-            return emu_return(error_);                                 \
+#define EMU_CUDA_ENTER(name)                                         \
+    do {                                                             \
+        cudaError_t error_ = (cudaError_t)emu_enter(EMU_API_##name); \
+        if (error_ || emu_unusable(EMU_API_##name, &error_))         \
+            return emu_return(error_);                               \
     } while (0)
-#define EMU_BLAS_ENTER(name)                                           \
-    do {                                                               \
-        int error_ = emu_enter(EMU_API_##name);                        \
-        if (error_)                                                    \
-            return (cublasStatus_t)error_;                             \
+#define EMU_BLAS_ENTER(name)                    \
+    do {                                        \
+        int error_ = emu_enter(EMU_API_##name); \
+        if (error_)                             \
+            return (cublasStatus_t)error_;      \
     } while (0)
-#define EMU_NCCL_ENTER(name)                                           \
-    do {                                                               \
-        int error_ = emu_enter(EMU_API_##name);                        \
-        if (error_)                                                    \
-            return (ncclResult_t)error_;                               \
+#define EMU_NCCL_ENTER(name)                    \
+    do {                                        \
+        int error_ = emu_enter(EMU_API_##name); \
+        if (error_)                             \
+            return (ncclResult_t)error_;        \
     } while (0)
 const char *emu_api_name(emu_api api);
 
@@ -55,12 +55,12 @@ typedef struct emu_device {
     int demanded;                                 /* ops that someone waits for */
     emu_op **suspended;                           /* kernels that spin */
     int nsuspended, suspended_room;
-    unsigned picks;             /* choices so far */
-    unsigned step;              /* runs of ops so far */
-    bool busy;                  /* is one running now? */
-    bool asleep;                /* the worker has nothing to wait for but an op */
+    unsigned picks; /* choices so far */
+    unsigned step;  /* runs of ops so far */
+    bool busy;      /* is one running now? */
+    bool asleep;    /* the worker has nothing to wait for but an op */
     cudaError_t sticky;
-    uint64_t peers;             /* bit d: may touch memory of device d */
+    uint64_t peers; /* bit d: may touch memory of device d */
 } emu_device;
 extern emu_device *emu_devices;
 enum { EMU_MAX_DEVICES = 64 };
@@ -77,6 +77,7 @@ typedef struct emu_binding {
     bool (*arrive)(emu_op *op); /* it is its turn. true: run fn now and call depart; false: another op will end it */
     void (*depart)(emu_op *op); /* fn has run: end the ops that are complete */
     void (*demand)(emu_op *op); /* someone waits for it: demand its partners, too */
+    int (*describe)(const emu_op *op, char *text, size_t size); /* whom it waits for; as snprintf */
 } emu_binding;
 
 /* What an op does, before it is on a stream; also a node of a graph. */
@@ -92,7 +93,7 @@ typedef struct emu_work {
 struct CUstream_st {
     int device, priority;
     unsigned flags;
-    uint32_t lane, seq; /* seq: of the newest op */
+    uint32_t lane, seq;  /* seq: of the newest op */
     uint32_t collective; /* seq of the newest collective; 0: none */
     emu_op *head, *tail;
     emu_clock clock; /* what has happened before its next op */
@@ -100,7 +101,7 @@ struct CUstream_st {
     bool destroyed;
     struct emu_capture *capture; /* NULL: it runs what it gets */
     int capture_lane;
-    int *front, nfront; /* nodes of the capture that the next one depends on */
+    int *front, nfront;       /* nodes of the capture that the next one depends on */
     struct CUstream_st *next; /* of the device */
 };
 
@@ -131,6 +132,8 @@ void *emu_worker(void *device); /* the thread */
 cudaError_t emu_enqueue_work(cudaStream_t stream, const emu_work *work);
 /* "a collective may be in flight on this device", if so reported: call must not happen then. */
 void emu_check_idle_of_collectives(int device, const char *call);
+/* The op reads or writes memory that a library was given: for the checker, and that devices can reach it at all. */
+void emu_use(emu_op *op, const void *p, size_t size, bool write);
 /* Reports, and true, when handle's device, stream's device and the current one differ. Without the lock. */
 bool emu_wrong_device(const char *call, int device, cudaStream_t stream);
 
@@ -149,7 +152,7 @@ void emu_capture_forget(cudaEvent_t event);
 struct CUevent_st {
     int device;
     unsigned flags;
-    emu_op *last; /* of the newest record; NULL: none */
+    emu_op *last;                /* of the newest record; NULL: none */
     struct emu_capture *capture; /* recorded in this capture */
     int *front, nfront;
     unsigned polls;

@@ -16,7 +16,7 @@ static int suspended;             /* spinning kernels on all devices: what they 
 /* Lanes of streams that are gone: their numbers go on, so old ops stay known as ended. */
 static struct lane {
     uint32_t number, seq;
-} *free_lanes;
+} * free_lanes;
 static int nfree_lanes, free_lanes_room;
 static uint32_t nlanes = 1; /* lane 0 is the host */
 
@@ -257,22 +257,31 @@ void emu_yield(void)
     sched_yield();
 }
 
+static int describe(const emu_op *op, char *text, size_t size)
+{
+    if (op->binding && op->running)
+        return op->binding->describe(op, text, size);
+    return snprintf(text, size, "%s (%s)", op->name,
+                    op->running ? "running"
+                    : op->ndeps ? "waits for another stream"
+                                : "not started");
+}
+
 static void report_hang(const char *what)
 {
-    char text[1000] = "";
+    char text[1000] = " none";
     size_t at = 0;
     for (int d = 0; d < emu_settings.devices; d++)
-        for (struct CUstream_st *s = emu_devices[d].streams; s; s = s->next)
+        for (struct CUstream_st *s = emu_devices[d].streams; s; s = s->next) {
             if (s->head && at < sizeof text)
-                at += (size_t)snprintf(text + at, sizeof text - at, "\n    device %d, stream of lane %u: %s (%s)", d,
-                                       s->lane, s->head->name,
-                                       s->head->running ? "started"
-                                       : s->head->ndeps ? "waits for another stream"
-                                                        : "not started");
+                at += (size_t)snprintf(text + at, sizeof text - at, "\n    device %d, stream %u: ", d, s->lane);
+            if (s->head && at < sizeof text)
+                at += (size_t)describe(s->head, text + at, sizeof text - at);
+        }
     emu_report("hang",
-               "%s: nothing has moved for %.1f s; the first op of every stream that is not empty:%s\n    A collective "
-               "that started waits for a rank that did not call it; make the call or abort the communicator",
-               what, emu_settings.timeout, text[0] ? text : " none");
+               "%s: nothing has moved for %.1f s; the first op of every stream:%s\n    A collective waits for ranks "
+               "that did not call it: make the call, or abort the communicator on every rank",
+               what, emu_settings.timeout, text);
 }
 
 /* Something moves: an op ended, or one has been running all the time. */
