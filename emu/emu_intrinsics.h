@@ -62,8 +62,9 @@ void emu_store_release(unsigned *flag, unsigned value);
 void emu_copy_async(void *to, const void *from, size_t size, size_t zeros);
 void emu_copy_commit(void);
 void emu_copy_wait(size_t prior);
-void emu_atomic(const void *address, size_t size, const void *site);                     /* before an atomic access */
-void emu_aligned(const void *address, size_t align, const char *what, const void *site); /* reported unless it is */
+void emu_atomic(const void *address, size_t size, const void *site); /* before an atomic access */
+/* Reported unless the address is a multiple of align. */
+void emu_aligned(const void *address, size_t align, const char *what, const char *file, int line);
 
 #ifdef __cplusplus
 }
