@@ -31,6 +31,7 @@ if(SPMD_SANITIZE STREQUAL "thread")
     list(APPEND test_environment TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/supp/tsan.txt)
 endif()
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests tests/test_*.c)
+list(FILTER tests EXCLUDE REGEX "^emu/") # cmake/emu_tests.cmake
 foreach(source IN LISTS tests)
     get_filename_component(name ${source} NAME_WE)
     get_filename_component(folder ${source} DIRECTORY)
@@ -68,6 +69,10 @@ foreach(source IN LISTS example_tests)
     set_tests_properties(examples/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS examples SKIP_RETURN_CODE 77
         ENVIRONMENT "${test_environment}")
 endforeach()
+
+if(TARGET spmd_emu)
+    include(cmake/emu_tests.cmake)
+endif()
 
 # The installed package, used by another project.
 add_test(NAME install/consumer COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR}
