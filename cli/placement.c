@@ -20,7 +20,7 @@ static void print_row(const char *name, const spmd_array *array, FILE *file)
     spmd_layout layout;
     if (spmd__layout(&spec, mesh, rank, &layout) != SPMD_OK)
         return;
-    int64_t block[SPMD_MAX_RANK];
+    int64_t block[SPMD_MAX_RANK] = {0};
     for (int d = 0; d < rank; d++) {
         int cuts = spmd__layout_cuts(mesh, &layout, d);
         block[d] = spmd_array_shape(array)[d] / cuts;

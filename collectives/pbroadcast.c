@@ -77,6 +77,7 @@ spmd_status(spmd_pbroadcast)(spmd_ctx *ctx, const spmd_tensor *in, const char *t
                                .shape = broadcast_shape,
                                .grad = broadcast_grad,
                                .host = broadcast_host,
+                               .cuda = SPMD_CUDA_KERNEL(spmd__pbroadcast_cuda),
                                .collective = true};
     spmd_attr attr = {.i = {source}};
     SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));
