@@ -31,7 +31,7 @@
 
 /* The same with all blocks resident at once, so that cooperative_groups::this_grid().sync() works. */
 #define SPMD_LAUNCH_COOPERATIVE(kernel, grid, block, smem, stream, ...) \
-    spmd_launch_cooperative((kernel), (grid), (block), (smem), (stream), __VA_ARGS__)
+    spmd_launch_cooperative((kernel), (grid), (block), (smem), (stream)__VA_OPT__(, ) __VA_ARGS__)
 
 /* Shared memory of a block, at the top of a kernel or device function: SPMD_SMEM(float, tile, [32][33]). */
 #define SPMD_SMEM(type, name, dims) __shared__ type name dims
