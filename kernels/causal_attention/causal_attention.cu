@@ -142,7 +142,7 @@ spmd_status launch_fitting(spmd_ctx *ctx, const spmd_kernel_args *args, const at
 extern "C" spmd_status spmd__causal_attention_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const attention s = attention_of(&args->in[0]);
-    size_t most;
+    size_t most = 0;
     if (spmd_view_count(&args->out[1]) == 0)
         return SPMD_OK;
     SPMD_TRY(shared_memory(&most));

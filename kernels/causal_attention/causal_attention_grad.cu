@@ -177,7 +177,7 @@ template <class P, class T> spmd_status gradients(spmd_ctx *ctx, const spmd_kern
 {
     const spmd_view *in = args->in;
     const attention s = attention_of(&in[Q]);
-    size_t most;
+    size_t most = 0;
     SPMD_TRY(shared_memory(&most));
     SPMD_CHECK((bytes_for<P, 32>(s) <= most), SPMD_EUNSUPPORTED,
                "causal_attention_grad: heads of %d do not fit in this GPU's shared memory of %zu bytes a block; "
