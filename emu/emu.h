@@ -44,6 +44,17 @@ void emu_set_timeout(double seconds);
  * failure a function is pending at a time; nth 0 takes it back. A kernel's launch is "cudaLaunchKernel". */
 void emu_fail(const char *function, int nth, int error);
 
+/* emu_fail_left - calls of the function until the failure that emu_fail ordered; 0: it has happened, or none is ordered.
+ * emu_function - the names that emu_fail knows, by index from 0; NULL behind the last. */
+int emu_fail_left(const char *function);
+const char *emu_function(int index);
+
+/* emu_live - how many things of a kind exist: "device memory", "pinned memory", "stream", "event", "graph",
+ * "executable graph", "cuBLAS handle", "NCCL communicator"; NULL: all together.
+ * emu_report_leaks - a finding "leak" for every kind of which something is left. */
+long emu_live(const char *kind);
+void emu_report_leaks(void);
+
 /* emu_reports - how many findings there are of this kind (NULL: of all kinds) since the last emu_clear_reports. */
 int emu_reports(const char *kind);
 

@@ -50,8 +50,12 @@ struct emu_op {
 
     struct CUstream_st *stream;
     emu_op **deps; /* other streams' ops that must end first */
-    int ndeps, refs;
-    bool running, done, demanded;
+    int ndeps, refs, waiters;
+    bool running, done, demanded, watched; /* watched: another stream's op depends on it */
+    unsigned order;                        /* of issuing, on all streams */
+    emu_op *next;                          /* of the same stream */
+    const struct emu_binding *binding;     /* a collective: how its ranks meet */
+    void *meeting;                         /* and where */
 };
 
 /* --- runtime side: used by the device side --- */
