@@ -338,6 +338,8 @@ static spmd_status run_eagerly(spmd_ctx *ctx)
         SPMD_TRY(spmd__check_output(ctx, k, &out[k]));
         SPMD_TRY(stage(ctx, &out[k], job->out[k]->block[ctx->id]));
     }
+    if (ctx->mesh->backend->remote)
+        SPMD_TRY(spmd__sync(ctx)); /* the others may read what was staged */
     SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
     for (int k = 0; k < job->nout; k++)
         if (job->out[k]->block[ctx->id] != out[k].memory)
