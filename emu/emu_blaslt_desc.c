@@ -42,6 +42,7 @@ static const struct place layout_places[] = {
 static const struct place preference_places[] = {
     {PLACE(CUBLASLT_MATMUL_PREF_SEARCH_MODE, emu_lt_preference, search_mode)},
     {PLACE(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, emu_lt_preference, max_workspace)},
+    {PLACE(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, emu_lt_preference, reduction_mask)},
     {PLACE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, emu_lt_preference, alignment[0])},
     {PLACE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, emu_lt_preference, alignment[1])},
     {PLACE(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, emu_lt_preference, alignment[2])},

@@ -34,11 +34,9 @@ struct factors {
     float unbias1, unbias2, rate;
 };
 
-/* 1 - b^step without cancellation. */
-__device__ factors factors_of(const options &o)
+__device__ __forceinline__ float unbias(double log_b, double step)
 {
-    const double step = *o.step;
-    return {(float)(-1 / expm1(step * o.log_b1)), (float)(-1 / expm1(step * o.log_b2)), *o.rate};
+    return (float)(-1 / expm1(step * log_b)); /* 1 / (1 - b^step) without cancellation */
 }
 
 __device__ __forceinline__ void update(const options &o, const factors &f, float g, float &p, float &mu, float &nu)
@@ -67,11 +65,11 @@ __device__ __forceinline__ void update_pack(const options &o, const factors &f, 
 
 template <int N, int V> __global__ void __launch_bounds__(THREADS) adamw_kernel(table<N> all, options o)
 {
-    SPMD_SMEM(factors, shared, [1]);
-    if (threadIdx.x == 0)
-        shared[0] = factors_of(o);
+    SPMD_SMEM(float, unbiases, [2]);
+    if (threadIdx.x < 2)
+        unbiases[threadIdx.x] = unbias(threadIdx.x == 0 ? o.log_b1 : o.log_b2, *o.step);
     __syncthreads();
-    const factors f = shared[0];
+    const factors f = {unbiases[0], unbiases[1], *o.rate};
     int low = 0, high = all.n; /* the parameter: the last whose first block is not behind this one */
     while (high - low > 1) {
         const int middle = (low + high) / 2;

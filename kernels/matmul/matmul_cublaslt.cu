@@ -67,10 +67,11 @@ cudaDataType_t type_of(spmd_dtype dtype)
     return dtype == SPMD_F32 ? CUDA_R_32F : dtype == SPMD_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-/* The largest power of two up to 256 that divides all three addresses. */
-int64_t alignment_of(const void *a, const void *b, const void *out)
+/* The largest power of two up to 256 that divides all addresses. */
+int64_t alignment_of(const void *a, const void *b, const void *addend, const void *out)
 {
-    const uint64_t bits = (uint64_t)(uintptr_t)a | (uint64_t)(uintptr_t)b | (uint64_t)(uintptr_t)out | 256;
+    const uint64_t bits = (uint64_t)(uintptr_t)a | (uint64_t)(uintptr_t)b | (uint64_t)(uintptr_t)addend |
+                          (uint64_t)(uintptr_t)out | 256;
     return (int64_t)(bits & (~bits + 1));
 }
 
@@ -218,7 +219,7 @@ spmd_status spmd__gemm_cuda(spmd_ctx *ctx, const spmd__gemm_case *c, const void 
         return product_of_nothing(ctx, c, bias, addend, out);
     library *l = (library *)spmd__device_slot(ctx, &key, library_create, library_destroy);
     SPMD_CHECK(l, SPMD_ENOMEM, "matmul: no memory for plans: %s", spmd_last_error());
-    SPMD_TRY(find_plan(ctx, l, c, bias != NULL, alignment_of(a, b, out), &p));
+    SPMD_TRY(find_plan(ctx, l, c, bias != NULL, alignment_of(a, b, addend, out), &p));
     if (bias)
         SPMD_TRY(set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
     if (p->choice.workspaceSize > 0) {

@@ -72,4 +72,5 @@ const spmd_backend spmd__backend_cuda = {.name = "cuda",
                                          .close = spmd__cuda_close,
                                          .connect = spmd__cuda_connect,
                                          .run = cuda_run,
+                                         .replay = spmd__cuda_replay,
                                          .sync = spmd__cuda_wait};
