@@ -45,9 +45,8 @@ else()
             "needs no GPU and no driver, but these: install the CUDA toolkit, or set SPMD_CUDA_INCLUDE_DIR and "
             "NCCL_INCLUDE_DIR, or configure with -DSPMD_CUDA=OFF.")
     endif()
-    if(NOT TARGET spmd_emu)
-        add_subdirectory(emu)
-    endif()
+    add_subdirectory(emu)
+    include(${PROJECT_SOURCE_DIR}/emu/spmdkit_emu.cmake) # SPMD_EMU_COMPILE_OPTIONS
     add_library(spmd_cuda INTERFACE)
     target_include_directories(spmd_cuda SYSTEM INTERFACE ${SPMD_CUDA_INCLUDE_DIR} ${NCCL_INCLUDE_DIR})
     target_compile_definitions(spmd_cuda INTERFACE SPMD_EMU)
@@ -61,10 +60,6 @@ endif()
 list(APPEND SPMD_DEFINITIONS SPMD_HAVE_CUDA=1)
 list(APPEND SPMD_BUILD_LIBRARIES spmd_cuda)
 
-# Every load and store of an emulated kernel is seen: gcc calls the emulator for it. Host code of a .cu file, too, so
-# that touching device memory on the host is reported.
-set(SPMD_EMU_COMPILE_OPTIONS -fsanitize=thread --param=tsan-instrument-func-entry-exit=0)
-
 # spmd_cuda_sources(OUT): the .cu files of the tree, ready to be sources of a target.
 function(spmd_cuda_sources out)
     file(GLOB cu_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/spmd/cuda/*.cu ${PROJECT_SOURCE_DIR}/kernels/*.cu
@@ -74,7 +69,7 @@ function(spmd_cuda_sources out)
         ${PROJECT_SOURCE_DIR}/collectives/nccl/*.c)
     if(SPMD_CUDA STREQUAL "EMU")
         set_source_files_properties(${cu_files} PROPERTIES LANGUAGE CXX
-            COMPILE_OPTIONS "-x;c++;${SPMD_EMU_COMPILE_OPTIONS}")
+            COMPILE_OPTIONS "-x;c++;-g;-fno-omit-frame-pointer;${SPMD_EMU_COMPILE_OPTIONS}")
     endif()
     set(${out} ${cu_files} ${c_files} PARENT_SCOPE)
 endfunction()

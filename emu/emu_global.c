@@ -79,7 +79,8 @@ void emu_check_free(const void *p, size_t size)
     memset(shadow.state + word_of(p), FREED, (size + 3) / 4);
 }
 
-static void check_cell(const emu_access *a, cell *c)
+/* False: it is no memory at all. */
+static bool check_cell(const emu_access *a, cell *c)
 {
     uint32_t id = a->op->id;
     if (c->writer_op == id) {
@@ -87,7 +88,7 @@ static void check_cell(const emu_access *a, cell *c)
             emu_found_race(a, c->writer, true);
     } else if (c->writer_op == EMU_NO_BYTE) {
         emu_found_state(a, false);
-        return;
+        return false;
     } else if (c->writer_op && !(c->writer.who & a->now.who & EMU_ATOMIC) && !emu_happened(c->writer_op, a->op)) {
         emu_found_stream_race(a, c->writer_op, true);
     }
@@ -98,7 +99,7 @@ static void check_cell(const emu_access *a, cell *c)
         } else if (a->ex) {
             emu_trace_add_reader(a->ex, a->block, &c->reader, a->now);
         }
-        return;
+        return true;
     }
     if (c->reader_ops == id) {
         if (a->ex && !emu_trace_ordered(a->ex, a->block, c->reader, a->now))
@@ -109,6 +110,7 @@ static void check_cell(const emu_access *a, cell *c)
             emu_found_stream_race(a, conflict, false);
     }
     *c = (cell){.writer_op = id, .writer = a->now};
+    return true;
 }
 
 static void split(size_t word)
@@ -130,8 +132,8 @@ static void check_word(const emu_access *a, size_t word, unsigned bytes, bool ne
         split(word);
     if (shadow.state[word] & SPLIT) {
         for (size_t i = 0; i < 4; i++)
-            if (bytes >> i & 1)
-                check_cell(a, &shadow.byte[4 * word + i]);
+            if (bytes >> i & 1 && !check_cell(a, &shadow.byte[4 * word + i]))
+                return;
     } else {
         check_cell(a, &shadow.word[word]);
     }

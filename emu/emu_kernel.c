@@ -92,14 +92,8 @@ static void end_thread(emu_execution *ex, emu_thread *thread)
     for (emu_convergence *c = block->meetings; c; c = c->next)
         if (!c->unused && c->warp == warp)
             emu_try_meeting(ex, block, c, NULL);
-    if (block->arrived && block->arrived == block->alive) {
-        emu_report("sync",
-                   "kernel %s block (%u,%u,%u): thread %d ended while %d threads wait at __syncthreads %s:%d. Every "
-                   "thread of the block must reach the barrier: guard the work, not the barrier",
-                   ex->launch->name, block->index.x, block->index.y, block->index.z, thread->linear, block->arrived,
-                   block->file, block->line);
+    if (block->arrived && block->arrived == block->alive)
         emu_release_barrier(ex, block, NULL);
-    }
     if (thread->copies)
         emu_report("cp.async",
                    "kernel %s block (%u,%u,%u): thread %d ended with %d asynchronous copies that it never waited for. "

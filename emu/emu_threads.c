@@ -43,6 +43,13 @@ void *emu_smem(const void *tag, const char *name, size_t size, size_t align)
 /* --- barriers --- */
 void emu_release_barrier(emu_execution *ex, emu_block *block, emu_thread *self)
 {
+    if (block->alive < block->n)
+        emu_report(
+            "sync",
+            "kernel %s block (%u,%u,%u): %d of %d threads ended without reaching the barrier at %s:%d. Every thread "
+            "of a block must reach it: guard the work, not the barrier",
+            ex->launch->name, block->index.x, block->index.y, block->index.z, block->n - block->alive, block->n,
+            block->file, block->line);
     block->arrived = 0;
     block->result = block->votes;
     block->votes = 0;

@@ -1,4 +1,5 @@
 /* Collectives that only move blocks, over peer memory: every shard fetches what it needs. */
+#include "collectives/nccl/nccl_coll.h"
 #include "collectives/p2p/p2p.h"
 #include "spmd/cuda/cuda_ctx.h"
 
@@ -6,6 +7,11 @@ spmd_status spmd__all_gather_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
     spmd_p2p_copies copies = {0};
+    bool done = false;
+    if (spmd__use_nccl(ctx, args))
+        SPMD_TRY(spmd__nccl_gather(ctx, args, &done));
+    if (done)
+        return SPMD_OK;
     SPMD_TRY(spmd__p2p_open(ctx, "all_gather", args, &coll));
     for (int k = 0; k < args->nin; k++) {
         const spmd_view *in = &args->in[k];

@@ -2,6 +2,7 @@
  *
  * One-shot: every shard folds all elements into its own outputs; fewer, smaller writes over the links. Two-shot: every
  * shard folds its share and writes it to all outputs; each byte crosses the links once, and outputs may be inputs. */
+#include "collectives/nccl/nccl_coll.h"
 #include "collectives/p2p/p2p.h"
 
 enum { ONE_SHOT = 256 << 10, PER_SHARE = 16 }; /* bytes; elements: shares keep 16-byte alignment for every dtype */
@@ -42,9 +43,15 @@ static spmd_status fold_range(spmd_ctx *ctx, const spmd_kernel_args *args, const
 spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     static const char *const names[] = {"psum", "pmean", "pmax", "pmin"};
+    const char *op = names[args->attr->i[0]];
     spmd_coll coll;
     const void *sorted[SPMD_MAX_DEVICES];
-    SPMD_TRY(spmd__p2p_open(ctx, names[args->attr->i[0]], args, &coll));
+    bool done = false;
+    if (spmd__use_nccl(ctx, args))
+        SPMD_TRY(spmd__nccl_reduce(ctx, op, args, &done));
+    if (done)
+        return SPMD_OK;
+    SPMD_TRY(spmd__p2p_open(ctx, op, args, &coll));
     spmd__coll_sort(&coll, sorted);
     bool alone = one_shot(args) || coll.n == 1;
     double divisor = args->attr->f[0] > 0 ? args->attr->f[0] : coll.n;
@@ -66,6 +73,11 @@ spmd_status spmd__psum_scatter_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
     const void *sorted[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
+    bool done = false;
+    if (spmd__use_nccl(ctx, args))
+        SPMD_TRY(spmd__nccl_scatter(ctx, args, &done));
+    if (done)
+        return SPMD_OK;
     SPMD_TRY(spmd__p2p_open(ctx, "psum_scatter", args, &coll));
     spmd__coll_sort(&coll, sorted);
     spmd_p2p_folds folds = {.kind = SPMD_REDUCE_SUM, .divisor = 1, .nsrc = coll.n, .ndst = 1};

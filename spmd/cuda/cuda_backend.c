@@ -1,6 +1,6 @@
 /* Backend "cuda": a device is a GPU (or a share of one), driven by the device's thread. run() puts work on the stream
  * and returns; the host waits at the end of the shard function, and where it reads a value. */
-#include "spmd/cuda/cuda_private.h"
+#include "spmd/cuda/cuda_comms.h"
 
 cudaStream_t spmd__cuda_stream(spmd_ctx *ctx)
 {
@@ -33,11 +33,6 @@ spmd_status spmd__cublas_check(cublasStatus_t status, const char *what)
     return SPMD_OK;
 }
 
-static spmd_status cuda_sync(spmd_ctx *ctx)
-{
-    return spmd__cuda_check(cudaStreamSynchronize(spmd__cuda_stream(ctx)), "the shard's stream");
-}
-
 /* Scratch memory is the device's while the kernel's function runs; the stream keeps later kernels from using it too
  * early. */
 static spmd_status call_kernel(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
@@ -57,14 +52,14 @@ static spmd_status call_kernel(spmd_ctx *ctx, const spmd_op *op, const spmd_kern
 static spmd_status timed_kernel(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     SPMD_TRY(call_kernel(ctx, spmd__cuda_of(ctx->device)->timed, args));
-    return cuda_sync(ctx);
+    return spmd__cuda_wait(ctx);
 }
 
 static spmd_status cuda_run(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
 {
     if (!ctx->mesh->job.profile)
         return call_kernel(ctx, op, args);
-    SPMD_TRY(cuda_sync(ctx));
+    SPMD_TRY(spmd__cuda_wait(ctx));
     spmd__cuda_of(ctx->device)->timed = op;
     return spmd__run_timed(ctx, op, timed_kernel, args);
 }
@@ -75,5 +70,7 @@ const spmd_backend spmd__backend_cuda = {.name = "cuda",
                                          .release = spmd__cuda_release,
                                          .open = spmd__cuda_open,
                                          .close = spmd__cuda_close,
+                                         .connect = spmd__cuda_connect,
                                          .run = cuda_run,
-                                         .sync = cuda_sync};
+                                         .replay = spmd__cuda_replay,
+                                         .sync = spmd__cuda_wait};

@@ -2,7 +2,7 @@
  *
  * All that a launch needs is made here, because nothing may be created while a collective is in flight: the driver
  * would wait for the device, and the device for a peer that waits for the driver. */
-#include "spmd/cuda/cuda_private.h"
+#include "spmd/cuda/cuda_comms.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,6 +135,7 @@ void spmd__cuda_close(spmd_device *device)
     spmd_cuda_device *cuda = spmd__cuda_of(device);
     if (cuda->compute)
         (void)cudaStreamSynchronize(cuda->compute);
+    spmd__cuda_disconnect(device);
     spmd__free(device->data.first);
     device->data = (spmd_arena){0};
     (void)cudaFree(cuda->slab);

@@ -4,6 +4,7 @@
 
 #include "spmd/ctx.h"
 #include "spmd/cuda/cuda_ctx.h"
+#include <nccl.h>
 
 /* When shards hand memory to each other: its owner signals on his stream, the others' streams wait for him. One event
  * each for a set of axes and a purpose, so that it is recorded again only when its last waiters have been told. */
@@ -14,18 +15,22 @@ typedef struct spmd_cuda_device {
     cudaStream_t compute, copies; /* copies: between launches, and what the host reads during one */
     cudaEvent_t events[SPMD_CUDA_SIGNALS][1 << SPMD_MAX_AXES];
     cublasLtHandle_t blas;
-    uint64_t reach;  /* bit d: kernels here can touch the memory of the mesh's device d */
-    void *slab;      /* of the values of a launch */
-    char *staging;   /* pinned host memory that copies go through */
-    bool capturing;  /* work is recorded into a graph */
-    bool collective; /* work of other devices is on the stream: it may never end */
+    ncclComm_t comm[1 << SPMD_MAX_AXES]; /* by mask of axes; NULL: none */
+    uint64_t reach;                      /* bit d: kernels here can touch the memory of the mesh's device d */
+    void *slab;                          /* of the values of a launch */
+    char *staging;                       /* pinned host memory that copies go through */
+    bool collective;                     /* work of other devices is on the stream: it may never end */
     const spmd_op *timed;
     pthread_mutex_t staging_lock;
 } spmd_cuda_device;
 
+/* auto: by size, see collectives/nccl/nccl_coll.c */
+typedef enum spmd_cuda_transport { SPMD_CUDA_AUTO, SPMD_CUDA_P2P, SPMD_CUDA_NCCL } spmd_cuda_transport;
+
 typedef struct spmd_cuda_mesh {
-    int gpus; /* in this machine */
-    size_t values;
+    int gpus;      /* in this machine */
+    size_t values; /* bytes of a device's slab */
+    spmd_cuda_transport transport;
     spmd_cuda_device device[SPMD_MAX_DEVICES];
 } spmd_cuda_mesh;
 
