@@ -43,7 +43,13 @@ static const struct option {
     {"--log", "FILE", "write every step as a line of JSON", TEXT, offsetof(cli_options, log), 0, 0},
     {"--batches", "LIST", "sweep: global batch sizes (default 256,512,1024,2048,4096)", TEXT,
      offsetof(cli_options, batches), 0, 0},
-    {"--out", "DIR", "sweep: where the plot is written (default .)", TEXT, offsetof(cli_options, out), 0, 0},
+    {"--out", "DIR", "where reports and pictures are written (default: sweep ., else spmd-report)", TEXT,
+     offsetof(cli_options, out), 0, 0},
+    {"--quick", NULL, "lesson: sizes for a laptop (default)", FLAG, offsetof(cli_options, quick), 0, 0},
+    {"--full", NULL, "lesson: the lesson's own sizes", FLAG, offsetof(cli_options, full), 0, 0},
+    {"--all", NULL, "lesson: evaluate every test example, not only full batches", FLAG, offsetof(cli_options, all), 0,
+     0},
+    {"--open", NULL, "show the report in the browser at the end", FLAG, offsetof(cli_options, open), 0, 0},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

@@ -11,13 +11,16 @@
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 /* --- arguments --- */
+enum { CLI_WORDS = 8 };
 typedef struct cli_options {
-    const char *model; /* what is trained */
-    const char *mesh, *backend, *dtype, *dataset, *mode, *schedule, *optimizer, *log, *batches,
-        *out;                                            /* NULL: not given */
-    int64_t devices, seed, batch, steps, width, repeats; /* -1: not given */
-    double rate;                                         /* negative: not given */
-    bool json, eval;
+    const char *model;            /* what is trained: the first word after the command */
+    const char *words[CLI_WORDS]; /* all of them */
+    int nwords;
+    const char *mesh, *backend, *dtype, *dataset, *mode, *schedule, *optimizer, *log, *batches, *out,
+        *checkpoint;                                                  /* NULL: not given */
+    int64_t devices, seed, batch, steps, width, repeats, every, keep; /* -1: not given */
+    double rate;                                                      /* negative: not given */
+    bool json, eval, quick, full, open, all, resume;
 } cli_options;
 
 /* Reads the options of `command` from argv[first..]; false after it has said what is wrong. */
@@ -27,15 +30,19 @@ void cli_print_options(FILE *file);
 const char *cli_nearest(const char *text, const char *const *names);
 /* "spmd: ..." to stderr; returns CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The library's last error to stderr, and as a line of JSON where asked for; returns CLI_FAILED, or CLI_USAGE for an
- * argument that does not fit. */
+/* The library's last error to stderr, and as a line of JSON where asked for; returns CLI_FAILED. */
 int cli_failed(const cli_options *options, spmd_status status);
+/* The same while the options are being put to use: CLI_USAGE for one that does not fit (EINVAL, EAXIS). */
+int cli_refused(const cli_options *options, spmd_status status);
 
 /* --- commands --- */
 int cmd_info(const cli_options *options);
 int cmd_train(const cli_options *options);
 int cmd_sweep(const cli_options *options);
 int cmd_compare(const cli_options *options);
+int cmd_lesson(const cli_options *options);
+/* Shows folder/report.html in the browser; says where it is if there is none. */
+void cli_open_report(const char *folder);
 
 /* --- what commands that train share --- */
 /* What can be said before any work: CLI_OK, or CLI_USAGE after saying what is wrong. */
@@ -88,6 +95,12 @@ bool cli_report_line(cli_report *report, json *line, bool to_script);  /* ends `
 bool cli_report_close(cli_report *report);                             /* false: a file could not be written */
 bool cli_download_progress(void *report, const char *file, int64_t done, int64_t total);
 
+/* One array in words, for tables. */
+typedef struct cli_array_text {
+    const char *dtype;
+    char global[64], block[64], spec[64], devices[64];
+} cli_array_text;
+void cli_describe_array(const spmd_array *array, cli_array_text *out);
 /* Every array: name, dtype, shape, spec, block, devices; then the mesh, the batch and one parameter as drawings. */
 void cli_print_placement(const spmd_trainer *trainer, const spmd_mesh *mesh, FILE *file);
 

@@ -129,10 +129,15 @@ static spmd_status time_one_device(const cli_options *o, comparison *c)
     return status;
 }
 
-static spmd_status compare(const cli_options *o, comparison *c)
+static spmd_status open_sides(const cli_options *o, comparison *c)
 {
     for (int s = 0; s < MODES; s++)
         SPMD_TRY(open_side(o, c, s));
+    return SPMD_OK;
+}
+
+static spmd_status compare(const cli_options *o, comparison *c)
+{
     SPMD_TRY(check_agreement(c));
     for (int s = 0; s < MODES; s++) {
         SPMD_TRY(describe(&c->sides[s]));
@@ -241,8 +246,10 @@ int cmd_compare(const cli_options *o)
     comparison c = {.devices = 1};
     spmd_status status = cli_choose(o, 400, &c.options, c.axes, sizeof c.axes);
     if (status == SPMD_OK)
-        status = compare(o, &c);
+        status = open_sides(o, &c);
     if (status != SPMD_OK) {
+        code = cli_refused(o, status);
+    } else if ((status = compare(o, &c)) != SPMD_OK) {
         code = cli_failed(o, status);
     } else {
         FILE *people = o->json ? stderr : stdout;

@@ -1,6 +1,7 @@
 /* spmd sweep: the same step at several global batch sizes. A size that does not divide over the devices is skipped, one
  * that fails is reported, and the loop goes on. Ends with a table and a plot, which gnuplot draws. */
 #include "cli/cli.h"
+#include "cli/report/plot.h"
 #include "spmd/spmdkit.h"
 #include <errno.h>
 #include <math.h>
@@ -78,30 +79,27 @@ static void print_row(const cli_options *o, const row *r, FILE *people)
 }
 
 /* Both axes are logarithmic to base 2: twice the batch in twice the time is a straight line. */
-static void plot(const cli_options *o, const row *rows, int n, FILE *people)
+static void draw(const cli_options *o, const row *rows, int n, FILE *people)
 {
-    static const char *const formats[] = {"svg", "png"};
-    const char *folder = o->out ? o->out : ".";
-    FILE *gnuplot = popen("gnuplot 2>/dev/null", "w");
-    for (int f = 0; gnuplot && f < 2; f++) {
-        fprintf(gnuplot, "set terminal %s size 800,500\nset output '%s/sweep.%s'\n", formats[f], folder, formats[f]);
-        fputs("set logscale xy 2\nset grid\nset key top left\nset xlabel 'global batch'\nset ylabel 'ms a step'\n"
-              "set y2label 'examples/s'\nset logscale y2 2\nset y2tics\n"
-              "plot '-' using 1:2 with linespoints lw 2 title 'ms a step', "
-              "'-' using 1:2 axes x1y2 with linespoints lw 2 title 'examples/s'\n",
-              gnuplot);
-        for (int series = 0; series < 2; series++) {
-            for (int k = 0; k < n; k++)
-                if (!strcmp(rows[k].status, "ok"))
-                    fprintf(gnuplot, "%lld %g\n", (long long)rows[k].batch,
-                            series ? rows[k].timing.examples_per_s : rows[k].timing.ms);
-            fputs("e\n", gnuplot);
-        }
-    }
-    if (gnuplot && pclose(gnuplot) == 0)
-        fprintf(people, "\nwritten: %s/sweep.svg, %s/sweep.png\n", folder, folder);
+    page p = {.people = people};
+    plot picture;
+    snprintf(p.folder, sizeof p.folder, "%s", o->out ? o->out : ".");
+    if (!plot_begin(&p, &picture, "sweep", 800, 500))
+        return;
+    fputs("$d << EOD\n", picture.script);
+    for (int k = 0; k < n; k++)
+        if (!strcmp(rows[k].status, "ok"))
+            fprintf(picture.script, "%lld %g %g\n", (long long)rows[k].batch, rows[k].timing.ms,
+                    rows[k].timing.examples_per_s);
+    fputs("EOD\nset logscale xy 2\nset grid\nset key top left\nset xlabel 'global batch'\nset ylabel 'ms a step'\n"
+          "set y2label 'examples/s'\nset logscale y2 2\nset ytics nomirror\nset y2tics\n"
+          "plot $d using 1:2 with linespoints lw 2 title 'ms a step', "
+          "$d using 1:3 axes x1y2 with linespoints lw 2 title 'examples/s (right)'\n",
+          picture.script);
+    if (plot_draw(&p, &picture, true) == PLOT_DRAWN)
+        fprintf(people, "\nwritten: %s/sweep.svg, %s/sweep.png\n", p.folder, p.folder);
     else
-        fprintf(people, "\nno plot: gnuplot is missing, or cannot write into %s\n", folder);
+        fprintf(people, "\nno plot: gnuplot is missing, or cannot write into %s\n", p.folder);
 }
 
 int cmd_sweep(const cli_options *o)
@@ -117,7 +115,7 @@ int cmd_sweep(const cli_options *o)
     spmd_train_options options;
     spmd_status status = cli_choose(o, 64, &options, axes, sizeof axes);
     if (status != SPMD_OK)
-        return cli_failed(o, status);
+        return cli_refused(o, status);
     FILE *people = o->json ? stderr : stdout;
     fprintf(people, "%s on %s, %s: median of 3 x 15 steps after 4\n\n  %8s %12s %14s\n", options.model->name, axes,
             spmd_dtype_name(options.config.compute), "batch", "ms/step", "examples/s");
@@ -128,6 +126,6 @@ int cmd_sweep(const cli_options *o)
         done += !strcmp(rows[k].status, "ok");
     }
     if (done)
-        plot(o, rows, n, people);
+        draw(o, rows, n, people);
     return done ? CLI_OK : CLI_FAILED;
 }

@@ -56,6 +56,9 @@ static spmd_status prepare(const cli_options *o, training *t)
     SPMD_TRY(spmd_dataset_load(o->dataset ? o->dataset : "fashion-mnist", &data, &t->data));
     if (t->data.notice[0])
         fprintf(stderr, "spmd: NOTICE: %s\n", t->data.notice);
+    SPMD_CHECK(t->options.batch <= t->data.train.count, SPMD_EINVAL,
+               "--batch %lld is more than the %lld training examples of %s", (long long)t->options.batch,
+               (long long)t->data.train.count, t->data.name);
     return SPMD_OK;
 }
 
@@ -131,7 +134,6 @@ static bool report_done(const cli_options *o, training *t)
 
 static spmd_status train(const cli_options *o, training *t)
 {
-    SPMD_TRY(prepare(o, t));
     print_start(t);
     catch_interrupt();
     SPMD_TRY(spmd_trainer_run(t->trainer, &t->data.train, t->steps, after_step, &t->report, &t->result));
@@ -150,11 +152,13 @@ int cmd_train(const cli_options *o)
     training t = {.steps = o->steps > 0 ? o->steps : 400};
     spmd_status status = cli_choose(o, t.steps, &t.options, t.axes, sizeof t.axes);
     if (status != SPMD_OK)
-        return cli_failed(o, status);
+        return cli_refused(o, status);
     if (!cli_report_open(&t.report, o, t.steps, t.options.batch))
         return CLI_FAILED;
-    status = train(o, &t);
+    status = prepare(o, &t);
     if (status != SPMD_OK) {
+        code = cli_refused(o, status);
+    } else if ((status = train(o, &t)) != SPMD_OK) {
         code = cli_failed(o, status);
     } else if (!t.report.failed && report_done(o, &t)) {
         print_end(o, &t);

@@ -11,6 +11,7 @@ static void print_help(FILE *file)
           "       spmd train mlp|shared-mlp [options]\n"
           "       spmd compare mlp|shared-mlp [options] explicit and automatic side by side\n"
           "       spmd sweep mlp|shared-mlp [options]   steps of several batch sizes, timed\n"
+          "       spmd lesson training|multi-device [--quick|--full] [--out DIR] [--open]\n"
           "       spmd --help | --version\n\n"
           "options:\n",
           file);
@@ -34,13 +35,19 @@ int cli_failed(const cli_options *options, spmd_status status)
             fputs(text, stdout);
         free(text);
     }
+    return CLI_FAILED;
+}
+
+int cli_refused(const cli_options *options, spmd_status status)
+{
+    cli_failed(options, status);
     return status == SPMD_EINVAL || status == SPMD_EAXIS ? CLI_USAGE : CLI_FAILED;
 }
 
 static int run(int argc, char **argv)
 {
-    static const char *const commands[] = {"train", "compare", "sweep", "info", "--help", "--version", NULL};
-    static const char *const later[] = {"lesson", "eval", "report", "predictions", "confusion", "watch", NULL};
+    static const char *const commands[] = {"train", "compare", "sweep", "lesson", "info", "--help", "--version", NULL};
+    static const char *const later[] = {"eval", "report", "predictions", "confusion", "watch", NULL};
     const char *command = argc > 1 ? argv[1] : "";
     cli_options options;
     if (!*command || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
@@ -64,6 +71,8 @@ static int run(int argc, char **argv)
         return cli_parse("compare", argc, argv, 2, &options) ? cmd_compare(&options) : CLI_USAGE;
     if (strcmp(command, "sweep") == 0)
         return cli_parse("sweep", argc, argv, 2, &options) ? cmd_sweep(&options) : CLI_USAGE;
+    if (strcmp(command, "lesson") == 0)
+        return cli_parse("lesson", argc, argv, 2, &options) ? cmd_lesson(&options) : CLI_USAGE;
     for (int k = 0; later[k]; k++)
         if (strcmp(command, later[k]) == 0)
             return cli_usage("the command '%s' is not built yet; there are: info, train, compare, sweep", command);

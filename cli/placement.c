@@ -12,12 +12,13 @@ static void shape_text(const int64_t *shape, int rank, char *text, size_t size)
         snprintf(text + at, size - at, "]");
 }
 
-static void print_row(const char *name, const spmd_array *array, FILE *file)
+void cli_describe_array(const spmd_array *array, cli_array_text *out)
 {
     const spmd_mesh *mesh = spmd_array_mesh(array);
     spmd_spec spec = spmd_array_spec(array);
     int rank = spmd_array_rank(array), blocks = 1, devices = spmd_mesh_devices(mesh);
     spmd_layout layout;
+    *out = (cli_array_text){.dtype = spmd_dtype_name(spmd_array_dtype(array))};
     if (spmd__layout(&spec, mesh, rank, &layout) != SPMD_OK)
         return;
     int64_t block[SPMD_MAX_RANK] = {0};
@@ -26,18 +27,22 @@ static void print_row(const char *name, const spmd_array *array, FILE *file)
         block[d] = spmd_array_shape(array)[d] / cuts;
         blocks *= cuts;
     }
-    char global_text[64], block_text[64], spec_text[64], where[64];
-    shape_text(spmd_array_shape(array), rank, global_text, sizeof global_text);
-    shape_text(block, rank, block_text, sizeof block_text);
-    spmd_spec_format(&spec, spec_text, sizeof spec_text);
+    shape_text(spmd_array_shape(array), rank, out->global, sizeof out->global);
+    shape_text(block, rank, out->block, sizeof out->block);
+    spmd_spec_format(&spec, out->spec, sizeof out->spec);
     if (blocks == devices)
-        snprintf(where, sizeof where, devices > 1 ? "%d, each its own block" : "%d", devices);
+        snprintf(out->devices, sizeof out->devices, devices > 1 ? "%d, each its own block" : "%d", devices);
     else if (blocks == 1)
-        snprintf(where, sizeof where, "%d, each a copy", devices);
+        snprintf(out->devices, sizeof out->devices, "%d, each a copy", devices);
     else
-        snprintf(where, sizeof where, "%d, %d copies of %d blocks", devices, devices / blocks, blocks);
-    fprintf(file, "  %-24s %-5s %-12s %-10s %-12s %s\n", name, spmd_dtype_name(spmd_array_dtype(array)), global_text,
-            spec_text, block_text, where);
+        snprintf(out->devices, sizeof out->devices, "%d, %d copies of %d blocks", devices, devices / blocks, blocks);
+}
+
+static void print_row(const char *name, const spmd_array *array, FILE *file)
+{
+    cli_array_text t;
+    cli_describe_array(array, &t);
+    fprintf(file, "  %-24s %-5s %-12s %-10s %-12s %s\n", name, t.dtype, t.global, t.spec, t.block, t.devices);
 }
 
 void cli_print_placement(const spmd_trainer *trainer, const spmd_mesh *mesh, FILE *file)

@@ -2,6 +2,7 @@
 # for whoever links the installed static library) and SPMD_DEFINITIONS. scripts/setup installs all of it.
 option(SPMD_ONEDNN "matmul by oneDNN; OFF: portable C" ON)
 option(SPMD_HWLOC "read the machine's topology with hwloc, to place devices; OFF: plain core numbers" ON)
+option(SPMD_PNG "the lessons write images with libpng; OFF: only what gnuplot draws" ON)
 option(SPMD_CURL "fetch data sets with libcurl and check them with libmd; OFF: files must lie there already" ON)
 
 function(spmd_need found what package switch)
@@ -60,4 +61,12 @@ if(SPMD_CURL)
     list(APPEND SPMD_BUILD_LIBRARIES PkgConfig::CURL PkgConfig::MD)
     list(APPEND SPMD_INSTALL_LIBRARIES curl md)
     list(APPEND SPMD_DEFINITIONS SPMD_HAVE_CURL=1)
+endif()
+
+set(SPMD_CLI_LIBRARIES "") # of the program alone; the library does not know them
+if(SPMD_PNG)
+    pkg_check_modules(PNG IMPORTED_TARGET libpng)
+    spmd_need("${PNG_FOUND}" "libpng" "libpng-dev" "SPMD_PNG")
+    list(APPEND SPMD_CLI_LIBRARIES PkgConfig::PNG)
+    list(APPEND SPMD_DEFINITIONS SPMD_HAVE_PNG=1)
 endif()

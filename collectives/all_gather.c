@@ -79,9 +79,13 @@ spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_at
 
 spmd_status spmd__linear_gather(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes, spmd_tensor *out)
 {
-    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = dim, [SPMD_COLL_TILED] = true, [SPMD_COLL_TO] = SPMD_TO_INVARYING},
+    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = 1, [SPMD_COLL_TILED] = true, [SPMD_COLL_TO] = SPMD_TO_INVARYING},
                       .axes = *axes};
-    return spmd__all_gather(ctx, in, &attr, out);
+    spmd_tensor rows, whole = *in;
+    spmd__coll_grow(&whole, dim, spmd__axes_size(spmd_ctx_mesh(ctx), axes), true);
+    SPMD_TRY(spmd__coll_rows(ctx, in, dim, &rows));
+    SPMD_TRY(spmd__all_gather(ctx, &rows, &attr, &rows));
+    return spmd__coll_reshape(ctx, &rows, whole.rank, whole.shape, out);
 }
 
 spmd_status(spmd_all_gather)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_gather_opts *opts,

@@ -4,10 +4,11 @@
 
 static size_t bytes_of(const spmd_view *view)
 {
-    return (size_t)spmd_view_count(view) * spmd_dtype_size(view->dtype);
+    return (size_t)spmd__block_count(view->rank, view->shape) * spmd__dtype_size(view->dtype);
 }
 
-size_t spmd__coll_offset(const spmd_kernel_args *args, int k)
+/* Where input k begins in a message: inputs begin at cache lines. */
+static size_t offset_of(const spmd_kernel_args *args, int k)
 {
     enum { LINE = 64 };
     size_t offset = 0;
@@ -16,78 +17,101 @@ size_t spmd__coll_offset(const spmd_kernel_args *args, int k)
     return offset;
 }
 
-bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args)
+/* Of a list, tables. */
+static spmd_status post_tensors(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_post *post)
 {
-    return spmd__use_mailbox(ctx, (int64_t)spmd__coll_offset(args, args->nin)) &&
-           spmd__coll_moves(ctx, args->attr->axes.mask);
-}
-
-/* Of a list: a table of where they are. */
-static spmd_status post_table(spmd_ctx *ctx, const spmd_kernel_args *args, const void **post)
-{
-    const void **table = spmd__scratch(ctx, (size_t)args->nin * sizeof *table);
+    size_t n = (size_t)args->nin;
+    *post = (spmd_post){args->in[0].data, args->out[0].data};
+    if (n == 1)
+        return SPMD_OK;
+    void **table = spmd__scratch(ctx, 2 * n * sizeof *table);
     if (!table)
         return SPMD_ENOMEM;
-    for (int k = 0; k < args->nin; k++)
+    for (size_t k = 0; k < n; k++) {
         table[k] = args->in[k].data;
-    *post = table;
+        table[n + k] = args->out[k].data;
+    }
+    *post = (spmd_post){table, table + n};
     return SPMD_OK;
 }
 
-const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, const void *post, int k)
+const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k)
 {
-    if (coll->mailed)
-        return (const char *)post + spmd__coll_offset(args, k);
-    return args->nin == 1 ? post : ((const void *const *)post)[k];
+    if (args->nin == 1)
+        return post.data;
+    return coll->mailed ? (const char *)post.data + offset_of(args, k) : ((const void *const *)post.data)[k];
 }
 
-/* The inputs for the others: copied to a mailbox, or where they are. */
-static spmd_status post_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_coll *coll, const void **post)
+void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k)
 {
-    *post = args->in[0].data;
-    coll->mailed = spmd__coll_small(ctx, args);
-    if (!coll->mailed)
-        return args->nin == 1 ? SPMD_OK : post_table(ctx, args, post);
-    char *box = spmd__mailbox(ctx, coll->all.mask);
-    if (!box)
+    return args->nin == 1 ? post.out : ((void **)post.out)[k];
+}
+
+/* All inputs as one message. */
+static spmd_status pack(spmd_ctx *ctx, const spmd_kernel_args *args, size_t bytes, const void **message)
+{
+    *message = args->in[0].data;
+    if (args->nin == 1)
+        return SPMD_OK;
+    char *packed = spmd__scratch(ctx, bytes);
+    if (!packed)
         return SPMD_ENOMEM;
     for (int k = 0; k < args->nin; k++)
-        spmd__copy(box + spmd__coll_offset(args, k), args->in[k].data, bytes_of(&args->in[k]));
-    *post = box;
+        spmd__copy(packed + offset_of(args, k), args->in[k].data, bytes_of(&args->in[k]));
+    *message = packed;
     return SPMD_OK;
+}
+
+static spmd_status meet_mailed(spmd_ctx *ctx, const spmd_kernel_args *args, size_t bytes,
+                               const spmd_signature *signature, spmd_coll *coll)
+{
+    spmd_mail mail = {.bytes = bytes};
+    size_t size = spmd__mail_size(bytes);
+    SPMD_TRY(pack(ctx, args, bytes, &mail.message));
+    mail.inbox = spmd__scratch(ctx, (size_t)coll->all.n * size);
+    if (!mail.inbox)
+        return SPMD_ENOMEM;
+    for (int k = 0; k < coll->all.n; k++)
+        coll->posts[k].data = k == coll->all.me ? mail.message : mail.inbox + (size_t)k * size;
+    return spmd__meet_mail(ctx, &coll->all, signature, &mail);
 }
 
 /* Only out of place: what is overwritten in place has just been read and is in the caches. */
-static bool worth_streaming(const spmd_kernel_args *args, int shards)
+static bool worth_streaming(const spmd_kernel_args *args, int64_t in_bytes, int shards)
 {
-    int64_t bytes = 0;
-    for (int k = 0; k < args->nin; k++)
-        bytes += (int64_t)bytes_of(&args->in[k]);
+    int64_t bytes = in_bytes;
+    if (args->in[0].data == args->out[0].data)
+        return false;
     for (int k = 0; k < args->nout; k++)
         bytes += (int64_t)bytes_of(&args->out[k]);
-    return args->in[0].data != args->out[0].data && spmd__use_stream(shards * bytes);
+    return spmd__use_stream(shards * bytes);
 }
 
-spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
+spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll)
 {
+    int64_t bytes = 0, packed = (int64_t)bytes_of(&args->in[0]);
+    for (int k = 0; k < args->nin; k++)
+        bytes += (int64_t)bytes_of(&args->in[k]);
+    if (args->nin > 1)
+        packed = (int64_t)offset_of(args, args->nin);
     spmd__group(ctx, &args->attr->axes, &coll->all);
-    coll->mailed = false;
     coll->n = coll->all.n;
     coll->me = coll->all.me;
-    coll->copy = worth_streaming(args, coll->n) ? spmd__stream : spmd__copy;
-    if (!post)
-        SPMD_TRY(post_inputs(ctx, args, coll, &post));
-    coll->posts[0] = post;
+    coll->copy = worth_streaming(args, bytes, coll->n) ? spmd__stream : spmd__copy;
+    coll->mailed = !post && coll->n > 1 && spmd__use_mail(ctx, packed);
+    if (post)
+        coll->posts[0] = *post;
+    else if (!coll->mailed)
+        SPMD_TRY(post_tensors(ctx, args, &coll->posts[0]));
     memcpy(coll->device, coll->all.device, (size_t)coll->n * sizeof *coll->device);
     if (coll->n == 1)
         return SPMD_OK;
-    int64_t bytes = 0;
-    for (int k = 0; k < args->nin; k++)
-        bytes += (int64_t)bytes_of(&args->in[k]);
     spmd__count_collective(ctx, coll->all.mask, bytes);
-    spmd_signature signature = {op, args->in[0].dtype, spmd_view_count(&args->in[0]), args->hash};
-    SPMD_TRY(spmd__meet(ctx, &coll->all, &signature, post, coll->posts));
+    spmd_signature signature = {op, args->in[0].dtype, spmd__block_count(args->in[0].rank, args->in[0].shape),
+                                args->hash};
+    SPMD_TRY(coll->mailed ? meet_mailed(ctx, args, (size_t)packed, &signature, coll)
+                          : spmd__meet(ctx, &coll->all, &signature, coll->posts[0], coll->posts));
     if (args->attr->i[SPMD_COLL_GROUPS])
         spmd__groups_narrow(args->attr, coll);
     return SPMD_OK;
@@ -96,11 +120,11 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll)
 {
     if (coll->all.n > 1 && !coll->mailed)
-        SPMD_TRY(spmd__meet(ctx, &coll->all, NULL, NULL, NULL));
+        SPMD_TRY(spmd__meet(ctx, &coll->all, NULL, (spmd_post){0}, NULL));
     return SPMD_OK;
 }
 
-void spmd__coll_sort(const spmd_coll *coll, const void **sorted)
+void spmd__coll_sort(const spmd_coll *coll, spmd_post *sorted)
 {
     int device[SPMD_MAX_DEVICES];
     for (int k = 0; k < coll->n; k++) { /* by insertion: the places are most often sorted already */
@@ -170,6 +194,29 @@ void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled)
     for (int d = t->rank++; d > dim; d--)
         t->shape[d] = t->shape[d - 1];
     t->shape[dim] = n;
+}
+
+static spmd_status reshape_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    (void)ctx;
+    call->out[0].dtype = call->in[0].dtype;
+    call->out[0].rank = (int)call->attr.i[SPMD_MAX_RANK];
+    memcpy(call->out[0].shape, call->attr.i, sizeof call->out[0].shape);
+    return SPMD_OK;
+}
+
+spmd_status spmd__coll_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape, spmd_tensor *out)
+{
+    static const spmd_op op = {.name = "rows", .shape = reshape_shape, .linear = 1, .view = true};
+    spmd_attr attr = {.i = {[SPMD_MAX_RANK] = rank}};
+    memcpy(attr.i, shape, (size_t)rank * sizeof *shape);
+    return spmd__emit(ctx, &op, &attr, in, 1, out, 1);
+}
+
+spmd_status spmd__coll_rows(spmd_ctx *ctx, const spmd_tensor *in, int dim, spmd_tensor *out)
+{
+    const int64_t shape[] = {spmd__coll_run(in->shape, 0, dim), spmd__coll_run(in->shape, dim, in->rank)};
+    return spmd__coll_reshape(ctx, in, 2, shape, out);
 }
 
 spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, int n, bool tiled)

@@ -21,26 +21,23 @@ spmd_copy spmd__stream; /* the same past the caches */
  * then work together. Places in the team are those of the group's list, or row-major over the axes. */
 typedef struct spmd_coll {
     spmd_group all;               /* who meets */
-    bool mailed;                  /* the posts are copies in mailboxes: nobody needs to wait for the readers */
+    bool mailed;                  /* the posts are copies that came by mail: nobody needs to wait for the readers */
     int n, me;                    /* the team, and this shard's place in it */
     int device[SPMD_MAX_DEVICES]; /* by place */
-    const void *posts[SPMD_MAX_DEVICES];
+    spmd_post posts[SPMD_MAX_DEVICES];
     spmd_copy *copy; /* into the outputs: through or past the caches */
 } spmd_coll;
 
 /* open: meet, and see what the team posted. A single shard neither meets nor counts.
- *   post   NULL: the inputs, to be found by spmd__coll_input */
-spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
+ *   post   NULL: the inputs by mail, if they are small; else where inputs and outputs are */
+spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll);
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
-/* Input k, in what a shard posted. */
-const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, const void *post, int k);
-/* May the call be `mailed`? The same on every shard that makes the same call. */
-bool spmd__coll_small(const spmd_ctx *ctx, const spmd_kernel_args *args);
-/* Where input k begins in what is posted: inputs begin at cache lines. */
-size_t spmd__coll_offset(const spmd_kernel_args *args, int k);
+/* Input and output k, in what a shard posted. Outputs are not posted by mail. */
+const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k);
+void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k);
 /* The team's posts by device number: the order of sums, whatever the order of places. */
-void spmd__coll_sort(const spmd_coll *coll, const void **sorted);
+void spmd__coll_sort(const spmd_coll *coll, spmd_post *sorted);
 
 /* attr.i of all_gather, psum_scatter and what is made of them; and the number of groups in every collective that may
  * have groups (0: one group of all). The groups themselves are in attr.table, see groups.c. */
@@ -64,6 +61,11 @@ int64_t spmd__coll_run(const int64_t *shape, int from, int to); /* product of sh
 /* A dimension cut in n (tiled), or one of size n taken away (not tiled), and the reverse. */
 void spmd__coll_shrink(spmd_tensor *t, int dim, int n, bool tiled);
 void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled);
+/* Another shape of the same elements; a view, made by the automatic mode only: it has no gradient. */
+spmd_status spmd__coll_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape, spmd_tensor *out);
+/* As a matrix whose rows are the runs of dimension `dim`: cutting it along 1 is cutting `in` along dim. So calls along
+ * all dimensions are alike, and programs merge them. */
+spmd_status spmd__coll_rows(spmd_ctx *ctx, const spmd_tensor *in, int dim, spmd_tensor *out);
 /* ESHAPE unless dimension `dim` of t can be cut in n (tiled) or has size n (not tiled). */
 spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, int n, bool tiled);
 
@@ -96,11 +98,9 @@ typedef struct spmd_fold {
 } spmd_fold;
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count);
 
-/* --- mailboxes --- */
-enum { SPMD_MAILBOX_BYTES = 2048 };
-void *spmd__mailbox(spmd_ctx *ctx, unsigned mask);          /* the free one, for an input; NULL: out of memory */
-bool spmd__use_mailbox(const spmd_ctx *ctx, int64_t bytes); /* for a message of so many bytes? */
-bool spmd__use_stream(int64_t bytes);                       /* for so many bytes of inputs and outputs on all shards? */
+/* --- which way --- */
+bool spmd__use_mail(const spmd_ctx *ctx, int64_t bytes); /* for a message of so many bytes? */
+bool spmd__use_stream(int64_t bytes);                    /* for so many bytes of inputs and outputs on all shards? */
 
 /* --- moving --- */
 /* Where the elements of a piece lie in a block that n pieces make up: piece `k`, in runs of `run` elements, the runs of

@@ -30,6 +30,8 @@ SPMD_API spmd_status spmd_psum(spmd_ctx *ctx, const spmd_tensor *in, const char 
 /* spmd_settle - psum in explicit mode, nothing in automatic mode (spmd/auto_map.h), where a value is the whole sum
  * already.   Collective over `axes`. */
 SPMD_API spmd_status spmd_settle(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
+/* n tensors in one meeting. */
+SPMD_API spmd_status spmd_settle_list(spmd_ctx *ctx, const spmd_tensor *in, int n, const char *axes, spmd_tensor *out);
 /* spmd_pmean - psum / N; integers and bools give f32.   Collective over `axes`. Gradient: as psum, divided by N. */
 SPMD_API spmd_status spmd_pmean(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, spmd_tensor *out);
 /* spmd_pmean_weighted - sum of weight * in over sum of weight, for n tensors in one meeting; weight is a scalar that
@@ -137,6 +139,7 @@ SPMD_API spmd_status spmd_axis_size(spmd_ctx *ctx, const char *axes, int *out);
 #ifndef __cplusplus
 #define spmd_psum(ctx, ...) (spmd_psum)(SPMD_AT(ctx), __VA_ARGS__)
 #define spmd_settle(ctx, ...) (spmd_settle)(SPMD_AT(ctx), __VA_ARGS__)
+#define spmd_settle_list(ctx, ...) (spmd_settle_list)(SPMD_AT(ctx), __VA_ARGS__)
 #define spmd_pmean(ctx, ...) (spmd_pmean)(SPMD_AT(ctx), __VA_ARGS__)
 #define spmd_pmean_weighted(ctx, ...) (spmd_pmean_weighted)(SPMD_AT(ctx), __VA_ARGS__)
 #define spmd_pmax(ctx, ...) (spmd_pmax)(SPMD_AT(ctx), __VA_ARGS__)

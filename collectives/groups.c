@@ -68,7 +68,7 @@ spmd_status spmd__groups_parse(const char *op, const char *text, int n, bool equ
 void spmd__groups_narrow(const spmd_attr *attr, spmd_coll *coll)
 {
     const int8_t *table = attr->table;
-    const void *posts[SPMD_MAX_DEVICES];
+    spmd_post posts[SPMD_MAX_DEVICES];
     int first = 0, mine = 0, n = coll->all.n;
     for (; member(table[mine]) != coll->all.me; mine++)
         ;

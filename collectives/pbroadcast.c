@@ -21,7 +21,7 @@ static spmd_status broadcast_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
     SPMD_TRY(spmd__coll_open(ctx, "pbroadcast", args, NULL, &coll));
-    coll.copy(args->out[0].data, coll.posts[args->attr->i[0]],
+    coll.copy(args->out[0].data, coll.posts[args->attr->i[0]].data,
               (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype));
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;

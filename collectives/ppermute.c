@@ -35,7 +35,7 @@ static spmd_status permute_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
     int source = args->attr->table[coll.me];
     if (source >= 0)
-        coll.copy(args->out[0].data, coll.posts[source], bytes);
+        coll.copy(args->out[0].data, coll.posts[source].data, bytes);
     else if (bytes)
         memset(args->out[0].data, 0, bytes);
     SPMD_TRY(spmd__coll_close(ctx, &coll));

@@ -29,7 +29,7 @@ static spmd_status scatter_grad(spmd_ctx *ctx, const spmd_call *call, const spmd
 
 /* Of input `list`, which may be one of several: programs merge calls. `sorted`: the posts by device; slices go by
  * place, sums by device. */
-static void scatter_one(const spmd_coll *coll, const spmd_kernel_args *args, int list, const void *const *sorted)
+static void scatter_one(const spmd_coll *coll, const spmd_kernel_args *args, int list, const spmd_post *sorted)
 {
     const spmd_view *out = &args->out[list];
     const void *input[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
@@ -50,7 +50,7 @@ static void scatter_one(const spmd_coll *coll, const spmd_kernel_args *args, int
 static spmd_status scatter_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
-    const void *sorted[SPMD_MAX_DEVICES];
+    spmd_post sorted[SPMD_MAX_DEVICES];
     SPMD_TRY(spmd__coll_open(ctx, "psum_scatter", args, NULL, &coll));
     spmd__coll_sort(&coll, sorted);
     for (int list = 0; list < args->nin; list++)
@@ -74,8 +74,12 @@ spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_
 
 spmd_status spmd__linear_scatter(spmd_ctx *ctx, const spmd_tensor *in, int dim, const spmd_axes *axes, spmd_tensor *out)
 {
-    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = dim, [SPMD_COLL_TILED] = true}, .axes = *axes};
-    return spmd__psum_scatter(ctx, in, &attr, out);
+    spmd_attr attr = {.i = {[SPMD_COLL_DIM] = 1, [SPMD_COLL_TILED] = true}, .axes = *axes};
+    spmd_tensor rows, slice = *in;
+    spmd__coll_shrink(&slice, dim, spmd__axes_size(spmd_ctx_mesh(ctx), axes), true);
+    SPMD_TRY(spmd__coll_rows(ctx, in, dim, &rows));
+    SPMD_TRY(spmd__psum_scatter(ctx, &rows, &attr, &rows));
+    return spmd__coll_reshape(ctx, &rows, slice.rank, slice.shape, out);
 }
 
 spmd_status(spmd_psum_scatter)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_scatter_opts *opts,

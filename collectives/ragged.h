@@ -8,7 +8,8 @@ enum { SPMD_RAGGED_INTO, SPMD_RAGGED_OPERAND, SPMD_RAGGED_TABLES, SPMD_RAGGED_IN
 
 typedef struct spmd_ragged_moves {
     void *(*memory)(spmd_ctx *ctx, size_t bytes); /* for a post */
-    spmd_status (*open)(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post, spmd_coll *coll);
+    spmd_status (*open)(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
+                        spmd_coll *coll);
     spmd_status (*close)(spmd_ctx *ctx, const spmd_coll *coll);
     spmd_status (*copy)(spmd_ctx *ctx, void *to, const void *from, size_t bytes); /* bytes may be 0 here and below */
     spmd_status (*clear)(spmd_ctx *ctx, void *at, size_t bytes);

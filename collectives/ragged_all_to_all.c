@@ -86,7 +86,7 @@ static spmd_status open_tables(spmd_ctx *ctx, const char *op, const spmd_kernel_
     post->rows = rows;
     for (int k = 0; k < N_TABLES; k++)
         post->table[k] = args->in[TABLES + k].data;
-    return moves->open(ctx, op, args, post, coll);
+    return moves->open(ctx, op, args, &(spmd_post){post, NULL}, coll);
 }
 
 /* [offset, offset + size) must be rows. */
@@ -106,7 +106,7 @@ typedef struct range {
 
 static range received(const spmd_kernel_args *args, const spmd_coll *coll, int k)
 {
-    const ragged_post *post = coll->posts[k];
+    const ragged_post *post = coll->posts[k].data;
     return (range){entry(args, OUTPUT_OFFSETS, post->table[OUTPUT_OFFSETS], coll->me),
                    entry(args, SEND_SIZES, post->table[SEND_SIZES], coll->me)};
 }
@@ -148,7 +148,7 @@ spmd_status spmd__ragged(spmd_ctx *ctx, const spmd_kernel_args *args, const spmd
     if (out->data != into->data)
         SPMD_TRY(moves->copy(ctx, out->data, into->data, (size_t)out->shape[0] * row));
     for (int k = 0; k < n; k++) {
-        const ragged_post *post = coll.posts[k];
+        const ragged_post *post = coll.posts[k].data;
         range r = received(args, &coll, k);
         size_t first = (size_t)entry(args, INPUT_OFFSETS, post->table[INPUT_OFFSETS], coll.me);
         SPMD_TRY(moves->copy(ctx, (char *)out->data + (size_t)r.first * row, (const char *)post->rows + first * row,
@@ -179,7 +179,7 @@ spmd_status spmd__ragged_return(spmd_ctx *ctx, const spmd_kernel_args *args, con
     SPMD_TRY(open_tables(ctx, "ragged_return", args, in->data, moves, &coll));
     SPMD_TRY(moves->clear(ctx, out->data, (size_t)out->shape[0] * row));
     for (int k = 0; k < coll.n; k++) {
-        const ragged_post *post = coll.posts[k];
+        const ragged_post *post = coll.posts[k].data;
         void *dst = (char *)out->data + (size_t)own_entry(args, INPUT_OFFSETS, k) * row;
         const void *more = (const char *)post->rows + (size_t)own_entry(args, OUTPUT_OFFSETS, k) * row;
         int64_t count = own_entry(args, SEND_SIZES, k) * spmd__coll_run(out->shape, 1, out->rank);

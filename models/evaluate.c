@@ -2,6 +2,7 @@
 #include "models/train_internal.h"
 #include "collectives/collectives.h"
 #include "kernels/kernels.h"
+#include "spmd/auto_map.h"
 #include <math.h>
 
 /* in: parameters, x, y, weight; out: sums of loss and hits over all shards, rows of weight 0 left out. */
@@ -17,7 +18,7 @@ static spmd_status evaluate_shard(spmd_ctx *ctx, const spmd_tensor *in, spmd_ten
         SPMD_TRY(spmd_mul(ctx, &out[k], weight, &out[k]));
         SPMD_TRY(spmd_sum(ctx, &out[k], NULL, 0, false, &out[k]));
     }
-    return spmd_psum_list(ctx, out, 2, "data", out);
+    return spmd_settle_list(ctx, out, 2, "data", out);
 }
 
 spmd_status spmd__trainer_check_examples(const spmd_trainer *t, const spmd_examples *examples)
@@ -54,7 +55,7 @@ spmd_status spmd_trainer_evaluate(spmd_trainer *t, const spmd_examples *examples
         SPMD_TRY(spmd_shard_update(in[t->nparams], t->x));
         SPMD_TRY(spmd_shard_update(in[t->nparams + 1], t->y));
         SPMD_TRY(spmd_shard_update(in[t->nparams + 2], t->weight));
-        SPMD_TRY(spmd_shard_map(&job));
+        SPMD_TRY(t->options.automatic ? spmd_auto_map(&job) : spmd_shard_map(&job));
         for (int k = 0; k < 2; k++) {
             float sum;
             SPMD_TRY(spmd_unshard(sums[k], &sum));

@@ -2,6 +2,7 @@
  * tables and the checkpoints never name a layer. */
 #include "models/mlp.h"
 #include "kernels/kernels.h"
+#include "spmd/grad.h"
 #include <math.h>
 #include <string.h>
 
@@ -55,15 +56,36 @@ static spmd_status logits_mlp(spmd_ctx *ctx, const spmd_model_config *config, co
     return output_layer(ctx, &h, &p[4], &p[5], logits);
 }
 
+/* in: h, w, b; out: h after `*user` blocks. */
+static spmd_status some_blocks(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    const double keep = 0.9, mix = 0.1;
+    *out = in[0];
+    for (int k = 0; k < *(const int *)user; k++)
+        SPMD_TRY(spmd_residual_gelu(ctx, out, &in[1], &in[2], keep, mix, out));
+    return SPMD_OK;
+}
+
+/* All blocks at once, or so many at a time, of which only the results are kept. */
+static spmd_status shared_blocks(spmd_ctx *ctx, const spmd_model_config *config, const spmd_tensor *w,
+                                 const spmd_tensor *b, spmd_tensor *h)
+{
+    int at_once = config->checkpoint ? config->checkpoint : config->repeats;
+    for (int done = 0; done < config->repeats; done += at_once) {
+        int n = config->repeats - done < at_once ? config->repeats - done : at_once;
+        const spmd_tensor in[] = {*h, *w, *b};
+        SPMD_TRY(config->checkpoint ? spmd_checkpoint(ctx, some_blocks, &n, in, 3, h, 1) : some_blocks(ctx, in, h, &n));
+    }
+    return SPMD_OK;
+}
+
 static spmd_status logits_shared(spmd_ctx *ctx, const spmd_model_config *config, const spmd_tensor *params,
                                  const spmd_tensor *x, spmd_tensor *logits)
 {
-    const double keep = 0.9, mix = 0.1;
     spmd_tensor p[6], h;
     SPMD_TRY(cast_all(ctx, config->compute, params, 6, x, p, &h));
     SPMD_TRY(spmd_linear_gelu(ctx, &h, &p[0], &p[1], &h));
-    for (int repeat = 0; repeat < config->repeats; repeat++)
-        SPMD_TRY(spmd_residual_gelu(ctx, &h, &p[2], &p[3], keep, mix, &h));
+    SPMD_TRY(shared_blocks(ctx, config, &p[2], &p[3], &h));
     return output_layer(ctx, &h, &p[4], &p[5], logits);
 }
 
@@ -99,8 +121,9 @@ spmd_status spmd_model_check(const spmd_model *model, const spmd_model_config *c
 {
     SPMD_CHECK(config->compute == SPMD_F32 || config->compute == SPMD_BF16, SPMD_EDTYPE,
                "model %s: computes in f32 or bf16, not %s", model->name, spmd_dtype_name(config->compute));
-    SPMD_CHECK(config->repeats >= 0, SPMD_EINVAL, "model %s: repeats is %d, needs at least 0", model->name,
-               config->repeats);
+    SPMD_CHECK(config->repeats >= 0 && config->checkpoint >= 0, SPMD_EINVAL,
+               "model %s: repeats is %d and checkpoint %d, both need at least 0", model->name, config->repeats,
+               config->checkpoint);
     spmd_param_info info[SPMD_MODEL_MAX_PARAMS];
     model->describe(config, info);
     for (int k = 0; k < model->params; k++)

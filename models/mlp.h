@@ -19,7 +19,8 @@ enum { SPMD_MODEL_MAX_PARAMS = 8 };
 
 typedef struct spmd_model_config {
     int64_t inputs, width, classes;
-    int repeats;        /* shared-mlp only */
+    int repeats;    /* shared-mlp only */
+    int checkpoint; /* shared-mlp only: so many blocks at a time keep no inner values (spmd_checkpoint); 0: all do */
     spmd_dtype compute; /* SPMD_F32 or SPMD_BF16 */
 } spmd_model_config;
 
@@ -41,7 +42,7 @@ typedef struct spmd_model {
 
 /* spmd_model_find - "mlp" or "shared-mlp".   Local. Errors: EINVAL lists the names. */
 SPMD_API spmd_status spmd_model_find(const char *name, const spmd_model **out);
-/* spmd_model_check - sizes positive, compute f32 or bf16.   Local. Errors: EINVAL, EDTYPE. */
+/* spmd_model_check - sizes positive, counts not negative, compute f32 or bf16.   Local. Errors: EINVAL, EDTYPE. */
 SPMD_API spmd_status spmd_model_check(const spmd_model *model, const spmd_model_config *config);
 SPMD_API int64_t spmd_param_count(const spmd_param_info *info); /* number of elements. Local. */
 

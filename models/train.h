@@ -74,6 +74,13 @@ typedef struct spmd_evaluation {
 /* spmd_trainer_evaluate - over all `examples`, every one once, whatever their number.   Host thread. */
 SPMD_API spmd_status spmd_trainer_evaluate(spmd_trainer *trainer, const spmd_examples *examples, spmd_evaluation *out);
 
+/* spmd_trainer_predict - for each of the first `count` examples the class with the largest logit (the first of equals)
+ * and, where `confidence` is not NULL, its probability.   Host thread.
+ *   predicted [count], confidence [count]
+ * Errors: EINVAL count below 0 or above the set's, a width that is not the model's; what the launch returns. */
+SPMD_API spmd_status spmd_trainer_predict(spmd_trainer *trainer, const spmd_examples *examples, int64_t count,
+                                          int32_t *predicted, float *confidence);
+
 /* spmd_trainer_fingerprint - FNV-1a over the parameters' bytes: equal runs have equal ones.   Local; host thread. */
 SPMD_API spmd_status spmd_trainer_fingerprint(spmd_trainer *trainer, uint64_t *out);
 

@@ -6,6 +6,7 @@
 #include "spmd/auto.h"
 #include "spmd/auto_map.h"
 #include "spmd/linear.h"
+#include "spmd/rule.h"
 #include <string.h>
 
 enum { SMALL = 8 }; /* operands of a call that need no memory of their own */
@@ -141,6 +142,27 @@ static spmd_status launch_placed(spmd_ctx *ctx, spmd_call *call, const spmd_plac
     return SPMD_OK;
 }
 
+spmd_status spmd__lies_as(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
+                          const spmd_tensor *like, bool *out)
+{
+    *out = true;
+    if (!ctx->automatic)
+        return SPMD_OK;
+    spmd_tensor *operands = spmd__scratch(ctx, (size_t)(nin + 1) * sizeof *operands);
+    spmd_placement *from = spmd__scratch(ctx, 2 * (size_t)(nin + 1) * sizeof *from), *to = from + nin + 1;
+    if (!operands || !from)
+        return SPMD_ENOMEM;
+    memcpy(operands, in, (size_t)nin * sizeof *in);
+    operands[nin] = (spmd_tensor){0};
+    spmd_call call = {.op = op, .attr = *attr, .nin = nin, .nout = 1, .in = operands, .out = operands + nin};
+    SPMD_TRY(op->shape(ctx, &call));
+    for (int k = 0; k < nin; k++)
+        from[k] = *spmd__placement(ctx, &in[k]);
+    SPMD_TRY(spmd__choose(ctx, &call, from, to));
+    *out = spmd__same_placement(&to[nin], spmd__placement(ctx, like));
+    return SPMD_OK;
+}
+
 spmd_status spmd__auto_launch(spmd_ctx *ctx, spmd_call *call)
 {
     size_t n = (size_t)(call->nin + call->nout);
@@ -179,14 +201,26 @@ static spmd_status constrain(spmd_ctx *ctx, const spmd_tensor *in, const spmd_pl
     spmd_call call = {
         .op = &constrain_op, .nin = 1, .nout = 1, .in = tensors, .out = tensors + 1, .implied = ctx->transposing};
     const spmd_placement to[2] = {*at, *at};
-    if (!spmd__same_placement(spmd__placement(ctx, in), at)) {
-        spmd__same_shape(call.out, in);
-        SPMD_TRY(launch_placed(ctx, &call, to));
-        if (ctx->depth)
-            SPMD_TRY(spmd__push_tape(ctx, &call));
-    }
-    *out = call.out->id ? *call.out : *in;
+    spmd__same_shape(call.out, in);
+    SPMD_TRY(launch_placed(ctx, &call, to));
+    if (ctx->depth)
+        SPMD_TRY(spmd__push_tape(ctx, &call));
+    *out = *call.out;
     return SPMD_OK;
+}
+
+static spmd_status constrain_if_needed(spmd_ctx *ctx, const spmd_tensor *in, const spmd_placement *at, spmd_tensor *out)
+{
+    if (!spmd__same_placement(spmd__placement(ctx, in), at))
+        return constrain(ctx, in, at, out);
+    *out = *in;
+    return SPMD_OK;
+}
+
+spmd_status spmd__constrain_again(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *in, spmd_tensor *out)
+{
+    const spmd_placement at = *spmd__placement(ctx, &call->out[0]);
+    return constrain(ctx, in, &at, out);
 }
 
 spmd_status spmd_constrain(spmd_ctx *ctx, const spmd_tensor *in, spmd_spec spec, spmd_tensor *out)
@@ -200,7 +234,7 @@ spmd_status spmd_constrain(spmd_ctx *ctx, const spmd_tensor *in, spmd_spec spec,
     SPMD_TRY(spmd__check_alive(ctx, "spmd_constrain", 0, in));
     SPMD_TRY(spmd_spec_check(&spec, ctx->mesh, in->rank, in->shape));
     spmd_placement at = without_ones(ctx->mesh, &layout);
-    return constrain(ctx, in, &at, out);
+    return constrain_if_needed(ctx, in, &at, out);
 }
 
 /* The gradients whose only want is that their sums over `mask` are made, and the loss. */
@@ -228,9 +262,9 @@ spmd_status spmd__auto_settle(spmd_ctx *ctx, const spmd_tensor *params, int n, s
         SPMD_TRY(sum_gradients(ctx, params, n, grads, loss, mask));
     for (int k = 0; k < n; k++) {
         spmd_placement at = *spmd__placement(ctx, &params[k]);
-        SPMD_TRY(constrain(ctx, &grads[k], &at, &grads[k]));
+        SPMD_TRY(constrain_if_needed(ctx, &grads[k], &at, &grads[k]));
     }
-    return constrain(ctx, loss, &whole, loss);
+    return constrain_if_needed(ctx, loss, &whole, loss);
 }
 
 spmd_status spmd__auto_end(spmd_ctx *ctx, spmd_tensor *out)

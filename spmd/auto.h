@@ -24,6 +24,9 @@ spmd_status spmd__auto_end(spmd_ctx *ctx, spmd_tensor *out);
  * identities. */
 spmd_status spmd__auto_settle(spmd_ctx *ctx, const spmd_tensor *params, int n, spmd_tensor *grads, spmd_tensor *loss);
 
+/* A constraint from the tape, on another value. It has no shape function, by which it is told from ops. */
+spmd_status spmd__constrain_again(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *in, spmd_tensor *out);
+
 /* How one of the user's values lies. */
 const spmd_placement *spmd__placement(const spmd_ctx *ctx, const spmd_tensor *t);
 /* The block of a global tensor that lies so: shape and state; memory and id are the value's. */

@@ -16,9 +16,9 @@ extern "C" {
 
 /* spmd_auto_map - run the job in automatic mode.   Host thread; not inside a shard function.
  *   job   as for spmd_shard_map; out_specs say how the results are cut, whatever cut they come in
- * Gradients come out cut like their parameters, losses whole. Custom kernels get whole inputs on every device.
- * Errors: as spmd_shard_map; EAXIS a collective was called, or a custom op `varies`; ESHAPE an output's spec does not
- * divide it; EUNSUPPORTED spmd_local. */
+ * Gradients come out cut like their parameters, losses whole. Custom kernels get whole inputs on every device, unless
+ * they have a rule (spmd/custom.h). Errors: as spmd_shard_map; EAXIS a collective was called, or a custom op `varies`;
+ * ESHAPE an output's spec does not divide it; EUNSUPPORTED spmd_local. */
 SPMD_API spmd_status spmd_auto_map(const spmd_job *job);
 
 /* spmd_constrain - says how a value is to be cut from here on (JAX: with_sharding_constraint).   In automatic mode

@@ -5,6 +5,7 @@
 #include "spmd/boundary.h"
 #include "spmd/auto.h"
 #include "spmd/half.h"
+#include "spmd/hash.h"
 #include "spmd/host/meet.h"
 #include <string.h>
 
@@ -233,9 +234,9 @@ static uint64_t types_hash(const spmd_tensor *out, int n)
 {
     uint64_t hash = (uint64_t)n;
     for (int k = 0; k < n; k++) {
-        hash = (hash ^ (uint64_t)out[k].dtype) * 0x9E3779B97F4A7C15u;
+        hash = spmd__mix(hash, (uint64_t)out[k].dtype);
         for (int d = 0; d < out[k].rank; d++)
-            hash = (hash ^ (uint64_t)out[k].shape[d]) * 0x9E3779B97F4A7C15u ^ hash >> 29;
+            hash = spmd__mix(hash, (uint64_t)out[k].shape[d]);
     }
     return hash;
 }
@@ -247,18 +248,20 @@ spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out)
     const spmd_job *job = &mesh->job;
     spmd_group group;
     spmd__group_all(ctx, &group);
-    const void *posts[SPMD_MAX_DEVICES];
+    spmd_post posts[SPMD_MAX_DEVICES];
+    const result *results[SPMD_MAX_DEVICES];
     result *mine = spmd__scratch(ctx, sizeof *mine);
     if (!mine)
         return SPMD_ENOMEM;
     *mine = (result){.stream_hash = ctx->stream_hash, .out = out};
     spmd_ctx_at(ctx, "the end of the shard function");
     spmd_signature signature = {.op = "return", .count = job->nout, .hash = types_hash(out, job->nout)};
-    SPMD_TRY(spmd__meet(ctx, &group, &signature, mine, posts));
-    const result *const *results = (const result *const *)posts;
+    SPMD_TRY(spmd__meet(ctx, &group, &signature, (spmd_post){.data = mine}, posts));
     bool differ = false, create = false, claims = false;
-    for (int d = 0; d < group.n; d++)
+    for (int d = 0; d < group.n; d++) {
+        results[d] = posts[d].data;
         differ |= results[d]->stream_hash != mine->stream_hash;
+    }
     for (int k = 0; k < job->nout; k++) {
         create |= job->out[k]->rank < 0;
         claims |= spmd__mask_size(mesh, ~(unsigned)out[k].vary) > 1;
@@ -270,7 +273,7 @@ spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out)
     if (!create && !differ && !job->verify_replication)
         return SPMD_OK;
     SPMD_TRY(prepare(ctx, out, differ || job->verify_replication, results));
-    return spmd__meet(ctx, &group, &signature, NULL, NULL);
+    return spmd__meet(ctx, &group, &signature, (spmd_post){0}, NULL);
 }
 
 void spmd__begin_shard(spmd_ctx *ctx)

@@ -58,8 +58,10 @@ static bool may_pass(const choice *c, int axis)
         if (bit(op->like, k))
             continue;
         bool mine = c->from[k].partial >> axis & 1;
-        if (mine && !bit(op->linear, k))
+        if (bit(op->adds, k) ? !mine : mine && !bit(op->linear, k))
             return false;
+        if (bit(op->adds, k))
+            continue;
         open += mine;
         closed += !mine;
     }
@@ -149,20 +151,31 @@ static bool summed(const choice *c, int letter)
     return false;
 }
 
-/* Sums that the combination leaves open: passed on, or over letters that an output does not carry. */
-static void leave_open(const choice *c, spmd_placement *to)
+/* Sums that the combination leaves open: passed on, or over letters that an output does not carry. False: what is added
+ * there is no open sum. */
+static bool leave_open(const choice *c, spmd_placement *to)
 {
     const spmd_call *call = c->call;
     for (int a = 0; a < c->mesh->naxes; a++) {
         uint8_t axis = (uint8_t)(1u << a);
+        bool opened = false;
         for (int k = 0; k < call->nin + call->nout; k++) {
             bool read = k < call->nin && !bit(call->op->like, k);
             if (c->pick[a] == PASS && (k >= call->nin || (read && c->from[k].partial & axis)))
                 to[k].partial |= axis;
-            if (c->pick[a] >= 0 && k >= call->nin && !carries(c, k, c->pick[a]) && summed(c, c->pick[a]))
+            if (c->pick[a] >= 0 && k >= call->nin && !carries(c, k, c->pick[a]) && summed(c, c->pick[a])) {
+                to[k].partial |= axis;
+                opened = true;
+            }
+        }
+        for (int k = 0; k < call->nin && opened; k++) {
+            if (bit(call->op->adds, k) && !(c->from[k].partial & axis))
+                return false;
+            if (bit(call->op->adds, k))
                 to[k].partial |= axis;
         }
     }
+    return true;
 }
 
 /* What the combination costs; a negative number: it is not possible. */
@@ -174,7 +187,8 @@ static double weigh(choice *c, spmd_placement *to)
     for (int k = 0; k < call->nin + call->nout; k++)
         if (!cut(c, k, &to[k]))
             return -1;
-    leave_open(c, to);
+    if (!leave_open(c, to))
+        return -1;
     for (int a = 0; a < c->mesh->naxes; a++) {
         cost += c->pick[a] == WHOLE ? c->lost[a] : 0;
         parallel *= c->pick[a] >= 0 ? c->mesh->size[a] : 1;

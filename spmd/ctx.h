@@ -77,10 +77,11 @@ struct spmd_device {
     spmd_status opened; /* of backend->open */
     char place[64];     /* "cores 0" or "any core" */
     spmd_ctx ctx;
-};
+} __attribute__((aligned(128))); /* no two threads write into one cache line, nor into a pair of them */
 
 struct spmd_mesh {
     int naxes, size[SPMD_MAX_AXES], ndevices;
+    int mask_size[1 << SPMD_MAX_AXES]; /* products of sizes */
     char name[SPMD_MAX_AXES][SPMD_MAX_AXIS_NAME];
     const spmd_backend *backend;
     void *backend_state;

@@ -3,6 +3,7 @@
 #ifdef SPMD_HAVE_CUDA
 #include "spmd/cuda/cuda_ctx.h"
 #endif
+#include "spmd/rule.h"
 
 static const spmd_custom_op *definition(const spmd_attr *attr)
 {
@@ -24,7 +25,13 @@ static spmd_status custom_shape(spmd_ctx *ctx, spmd_call *call)
                        (long long)call->out[k].shape[i], i, k);
         call->out[k].vary |= call->attr.axes.mask;
     }
-    return SPMD_OK;
+    return d->rule ? spmd__check_label(d->name, call, d->rule) : SPMD_OK;
+}
+
+static void custom_rule(const spmd_call *call, spmd_labels *labels)
+{
+    if (definition(&call->attr)->rule)
+        spmd__label(call, labels, definition(&call->attr)->rule);
 }
 
 static spmd_status custom_host(spmd_ctx *ctx, const spmd_kernel_args *args)
@@ -62,7 +69,8 @@ static const spmd_op custom_op = {.name = "custom",
                                   .shape = custom_shape,
                                   .host = custom_host,
                                   .cuda = SPMD_CUDA_KERNEL(custom_cuda),
-                                  .grad = custom_grad};
+                                  .grad = custom_grad,
+                                  .rule = custom_rule};
 
 spmd_status spmd_custom(spmd_ctx *ctx, const spmd_custom_op *op, const spmd_tensor *in, int nin, spmd_tensor *out,
                         int nout)

@@ -24,11 +24,16 @@ typedef struct spmd_custom_op {
     spmd_status (*grad)(spmd_ctx *ctx, const spmd_tensor *in, int nin, const spmd_tensor *out, int nout,
                         const spmd_tensor *ct, const bool *need, spmd_tensor *gin, void *user);
     const char *varies; /* optional: axes on which the kernel's result differs between shards ("data") */
-    void *user;         /* handed to the three functions */
+    /* Optional, for the automatic mode: which dimensions may be cut. A letter a dimension of every input and output,
+     * "mk,kn->mn": cutting a letter cuts it everywhere, and the kernel, run on the blocks, must compute the blocks of
+     * the result. A letter that no output has is one over which the kernel sums: each device then makes a summand. '-'
+     * is a dimension that must stay whole. NULL: every device gets whole inputs. */
+    const char *rule;
+    void *user; /* handed to the three functions */
 } spmd_custom_op;
 
-/* spmd_custom - run the kernel.   Local. The definition must outlive the launch. Errors: EINVAL, what its functions
- * return; EGRAD when a gradient is wanted and .grad is NULL. */
+/* spmd_custom - run the kernel.   Local. The definition must outlive the launch. Errors: EINVAL (a rule that does not
+ * fit the operands, too), what its functions return; EGRAD when a gradient is wanted and .grad is NULL. */
 SPMD_API spmd_status spmd_custom(spmd_ctx *ctx, const spmd_custom_op *op, const spmd_tensor *in, int nin,
                                  spmd_tensor *out, int nout);
 

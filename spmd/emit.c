@@ -1,35 +1,47 @@
 /* The one function through which every op goes: check, state, shape, hash, memory, tape, kernel. */
 #include "spmd/auto.h"
+#include "spmd/hash.h"
 #include "spmd/program.h"
 #include <stddef.h>
 #include <string.h>
 
 enum { SMALL = 8 }; /* tensors of a call that need no memory of their own */
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+/* Both halves of a product of two words depend on all of their bits; two chains side by side, since a product waits for
+ * the one before it. */
+static uint64_t mix_pair(uint64_t hash, uint64_t a, uint64_t b)
 {
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
+    unsigned __int128 product = (unsigned __int128)(a ^ 0xA0761D6478BD642Fu) * (b ^ hash);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Four chains side by side: a multiplication waits for the one before it, and attributes are two dozen words. */
 static uint64_t mix_words(uint64_t hash, const void *words, size_t n)
 {
-    uint64_t lane[4] = {hash, 1, 2, 3}, word;
+    uint64_t other = ~hash, w[4];
     const char *p = words;
-    for (size_t i = 0; i < n; i++) {
-        memcpy(&word, p + 8 * i, 8);
-        lane[i % 4] = (lane[i % 4] ^ word) * 0x9E3779B97F4A7C15u;
-        lane[i % 4] ^= lane[i % 4] >> 32;
+    for (; n >= 4; n -= 4, p += sizeof w) {
+        memcpy(w, p, sizeof w);
+        hash = mix_pair(hash, w[0], w[1]);
+        other = mix_pair(other, w[2], w[3]);
     }
-    return mix(mix(lane[0], lane[1]), mix(lane[2], lane[3]));
+    for (; n; n--, p += sizeof *w) {
+        memcpy(w, p, sizeof *w);
+        hash = spmd__mix(hash, w[0]);
+    }
+    return spmd__mix(hash, other);
 }
 
 static uint64_t mix_text(uint64_t hash, const char *text)
 {
-    for (; *text; text++)
-        hash = (hash ^ (uint8_t)*text) * 0x100000001B3u;
-    return hash;
+    uint64_t word = 0;
+    for (; *text; text++) { /* eight letters a word */
+        if (word >> 56) {
+            hash = spmd__mix(hash, word);
+            word = 0;
+        }
+        word = word << 8 | (uint8_t)*text;
+    }
+    return spmd__mix(hash, word);
 }
 
 uint64_t spmd__call_hash(const spmd_call *call)
@@ -40,9 +52,9 @@ uint64_t spmd__call_hash(const spmd_call *call)
     uint64_t hash = mix_text((uint64_t)call->nin, name);
     hash = mix_words(hash, &call->attr, offsetof(spmd_attr, definition) / 8);
     for (int k = 0; k < call->nin; k++) {
-        hash = mix(hash, (uint64_t)call->in[k].dtype << 8 | (uint64_t)call->in[k].rank);
+        hash = spmd__mix(hash, (uint64_t)call->in[k].dtype << 8 | (uint64_t)call->in[k].rank);
         for (int d = 0; d < call->in[k].rank; d++)
-            hash = mix(hash, (uint64_t)call->in[k].shape[d]);
+            hash = spmd__mix(hash, (uint64_t)call->in[k].shape[d]);
     }
     return hash;
 }
@@ -68,8 +80,8 @@ static spmd_status partial_state(spmd_ctx *ctx, const spmd_call *call, uint8_t *
         uint8_t mine = call->in[k].partial;
         if (!mine || bit(op->like, k))
             continue;
-        if (!bit(op->linear, k))
-            return refuse_partial(ctx, call, k, " and the op is not linear in it");
+        if (!bit(op->linear, k) || op->adds)
+            return refuse_partial(ctx, call, k, " and the op is not linear in it alone");
         for (int j = 0; j < call->nin; j++) {
             bool fits = op->joint ? call->in[j].partial == mine : j == k || !(call->in[j].vary & mine);
             if (!fits && !bit(op->like, j))
@@ -174,9 +186,10 @@ static bool take_over(spmd_ctx *ctx, const spmd_call *call, int k)
 {
     const spmd_tensor *in = &call->in[k];
     spmd_tensor *out = &call->out[k];
-    size_t size = spmd_dtype_size(in->dtype);
+    size_t size = spmd__dtype_size(in->dtype);
     if (!call->op->in_place || k >= call->nin || !in->donated || ctx->depth || ctx->program ||
-        spmd_dtype_size(out->dtype) != size || spmd_count(out) != spmd_count(in) ||
+        spmd__dtype_size(out->dtype) != size ||
+        spmd__block_count(out->rank, out->shape) != spmd__block_count(in->rank, in->shape) ||
         !spmd__arena_holds(ctx->data, in->memory))
         return false;
     for (int j = 0; j < call->nin; j++)
@@ -206,7 +219,7 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
             return SPMD_ENOMEM;
         if (ctx->program) /* recording: the planner gives it a place */
             continue;
-        size_t bytes = (size_t)spmd_count(out) * spmd_dtype_size(out->dtype);
+        size_t bytes = (size_t)spmd__block_count(out->rank, out->shape) * spmd__dtype_size(out->dtype);
         out->memory = spmd__data(ctx, bytes);
         if (!out->memory)
             return SPMD_ENOMEM;
@@ -219,7 +232,7 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
 spmd_status spmd__launch(spmd_ctx *ctx, spmd_call *call)
 {
     uint64_t hash = spmd__call_hash(call);
-    ctx->stream_hash = mix(ctx->stream_hash, hash);
+    ctx->stream_hash = spmd__mix(ctx->stream_hash, hash);
     SPMD_TRY(give_memory(ctx, call));
     spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? ctx->site : NULL);
     return run(ctx, call, hash);

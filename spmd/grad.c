@@ -16,16 +16,23 @@
  * part of how they lie on the mesh, and are closed at the end, where they come to lie as their parameters. */
 #include "spmd/grad.h"
 #include "spmd/auto.h"
+#include "spmd/checkpoint.h"
 #include "spmd/linear.h"
 #include <string.h>
 
-/* Per value id in [first, first+n): what the walk knows. */
+/* What the walk knows of a value. */
+typedef struct entry {
+    spmd_tensor ct;
+    uint32_t same;    /* not 0: the value is made once more, and this one's entry serves both (checkpoint.c) */
+    bool need;        /* a parameter depends into it */
+    bool params_only; /* made of parameters alone, by no collective */
+    bool own;         /* ct was made by an addition here: nothing else is in its memory */
+} entry;
+
+/* Values are known by id, from `first` on. */
 typedef struct backward {
     uint32_t first, n;
-    spmd_tensor *ct;
-    bool *need;        /* a parameter depends into it */
-    bool *params_only; /* made of parameters alone, by no collective */
-    bool *own;         /* ct was made by an addition here: nothing else is in its memory */
+    entry *of;
 } backward;
 
 static bool bit(uint64_t mask, int k)
@@ -36,6 +43,17 @@ static bool bit(uint64_t mask, int k)
 static bool known(const backward *b, uint32_t id)
 {
     return id - b->first < b->n;
+}
+
+static uint32_t root(const backward *b, uint32_t id)
+{
+    uint32_t same = b->of[id - b->first].same;
+    return same ? same : id;
+}
+
+static entry *at(const backward *b, uint32_t id)
+{
+    return &b->of[root(b, id) - b->first];
 }
 
 static spmd_status settle(spmd_ctx *ctx, spmd_tensor *ct, unsigned mask)
@@ -57,9 +75,10 @@ static spmd_status accumulate(spmd_ctx *ctx, backward *b, const spmd_tensor *val
                "a gradient has the wrong shape: %s for a value of %s", spmd__shape_text(&g, (char[96]){0}),
                spmd__shape_text(value, (char[96]){0}));
     SPMD_TRY(widen(ctx, &g, value->vary | ctx->loss_axes));
-    if (!b->params_only[value->id - b->first])
+    entry *e = at(b, value->id);
+    spmd_tensor *sum = &e->ct;
+    if (!e->params_only)
         SPMD_TRY(settle(ctx, &g, g.vary & ~value->vary & ~ctx->loss_axes));
-    spmd_tensor *sum = &b->ct[value->id - b->first];
     if (!sum->id) {
         *sum = g;
         return SPMD_OK;
@@ -67,71 +86,74 @@ static spmd_status accumulate(spmd_ctx *ctx, backward *b, const spmd_tensor *val
     unsigned pending = g.vary & ~value->vary, before = sum->vary & ~value->vary;
     SPMD_TRY(settle(ctx, &g, pending & ~before));
     SPMD_TRY(settle(ctx, sum, before & ~pending));
-    bool *own = &b->own[value->id - b->first];
-    SPMD_TRY(spmd__linear_add(ctx, *own ? spmd_donate(sum) : sum, &g, sum));
-    *own = !ctx->automatic; /* there the sum may lie in several places */
+    SPMD_TRY(spmd__linear_add(ctx, e->own ? spmd_donate(sum) : sum, &g, sum));
+    e->own = !ctx->automatic; /* there the sum may lie in several places */
     return SPMD_OK;
 }
 
-static spmd_status make_table(spmd_ctx *ctx, backward *b, int from, int to, const spmd_tensor *params, int n)
+/* Room for all values made so far. */
+static spmd_status grow(spmd_ctx *ctx, backward *b)
 {
-    uint32_t low = UINT32_MAX, high = 0;
-    for (int k = 0; k < n; k++) {
-        low = params[k].id < low ? params[k].id : low;
-        high = params[k].id > high ? params[k].id : high;
-    }
-    for (int i = from; i < to; i++)
-        for (int k = 0; k < ctx->tape[i].nout; k++) {
-            low = ctx->tape[i].out[k].id < low ? ctx->tape[i].out[k].id : low;
-            high = ctx->tape[i].out[k].id > high ? ctx->tape[i].out[k].id : high;
-        }
-    *b = (backward){.first = low, .n = n || to > from ? high - low + 1 : 0};
-    b->ct = spmd__scratch(ctx, b->n * sizeof *b->ct);
-    b->need = spmd__scratch(ctx, b->n);
-    b->params_only = spmd__scratch(ctx, b->n);
-    b->own = spmd__scratch(ctx, b->n);
-    if (!b->ct || !b->need || !b->params_only || !b->own)
+    uint32_t n = ctx->next_id + 1 - b->first;
+    if (n <= b->n)
+        return SPMD_OK;
+    n = n < 2 * b->n ? 2 * b->n : n;
+    entry *of = spmd__scratch(ctx, n * sizeof *of);
+    if (!of)
         return SPMD_ENOMEM;
-    memset(b->ct, 0, b->n * sizeof *b->ct);
-    memset(b->need, 0, b->n);
-    memset(b->params_only, 0, b->n);
-    memset(b->own, 0, b->n);
+    if (b->n)
+        memcpy(of, b->of, b->n * sizeof *of);
+    memset(of + b->n, 0, (n - b->n) * sizeof *of);
+    b->of = of;
+    b->n = n;
+    return SPMD_OK;
+}
+
+/* `from`: the last value made before the loss function ran. */
+static spmd_status make_table(spmd_ctx *ctx, backward *b, uint32_t from, const spmd_tensor *params, int n)
+{
+    *b = (backward){.first = from + 1};
     for (int k = 0; k < n; k++)
-        b->need[params[k].id - low] = b->params_only[params[k].id - low] = true;
+        b->first = params[k].id < b->first ? params[k].id : b->first;
+    SPMD_TRY(grow(ctx, b));
+    for (int k = 0; k < n; k++)
+        b->of[params[k].id - b->first].need = b->of[params[k].id - b->first].params_only = true;
     return SPMD_OK;
 }
 
 static bool takes_gradient(const backward *b, const spmd_call *call, int k)
 {
     const spmd_tensor *t = &call->in[k];
-    return !bit(call->op->like, k) && known(b, t->id) && b->need[t->id - b->first] && spmd_dtype_is_float(t->dtype);
+    return !bit(call->op->like, k) && known(b, t->id) && at(b, t->id)->need && spmd_dtype_is_float(t->dtype);
 }
 
-/* Which values of the tape a parameter flows into. */
-static void mark_needed(const spmd_ctx *ctx, backward *b, int from, int to)
+/* Which values a parameter flows into; a checkpoint's own, too, which others may read as well. */
+static void mark_needed(backward *b, const spmd_call *calls, int n)
 {
-    for (int i = from; i < to; i++) {
-        const spmd_call *call = &ctx->tape[i];
+    for (int i = 0; i < n; i++) {
+        const spmd_call *call = &calls[i];
         bool need = false, params_only = !call->op->collective;
+        mark_needed(b, call->inner, call->ninner);
         for (int k = 0; k < call->nin && !call->op->stops_gradient; k++) {
             need |= takes_gradient(b, call, k);
-            params_only &= known(b, call->in[k].id) && b->params_only[call->in[k].id - b->first];
+            params_only &= known(b, call->in[k].id) && at(b, call->in[k].id)->params_only;
         }
         for (int k = 0; k < call->nout; k++) {
-            b->need[call->out[k].id - b->first] = need && spmd_dtype_is_float(call->out[k].dtype);
-            b->params_only[call->out[k].id - b->first] = need && params_only;
+            entry *e = at(b, call->out[k].id);
+            e->need = need && spmd_dtype_is_float(call->out[k].dtype);
+            e->params_only = need && params_only;
         }
     }
 }
 
 /* May the gradient add input k's part to what was found before? Only if that part will have the very state of the sum,
  * so that there is nothing to settle between them: a gradient without collectives varies over what the cotangent does,
- * at least, and over what any operand does, at most. Not under an outer gradient, whose tape knows plain ops only, nor
- * in automatic mode, where a sum may be open over the mesh and the product not. */
+ * at least, and over what any operand does, at most. Not under an outer gradient, whose tape knows plain ops only. In
+ * automatic mode nothing varies, and how things lie is asked by the gradient (spmd__lies_as). */
 static bool can_sum(const spmd_ctx *ctx, const backward *b, const spmd_call *call, const spmd_tensor *ct, int k)
 {
-    const spmd_tensor *sum = &b->ct[call->in[k].id - b->first];
-    if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth || ctx->automatic)
+    const spmd_tensor *sum = &at(b, call->in[k].id)->ct;
+    if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth)
         return false;
     for (int j = 0; j < call->nin; j++)
         if ((call->in[j].vary & ~(unsigned)sum->vary) || call->in[j].partial ||
@@ -154,15 +176,15 @@ static spmd_status call_gradient(spmd_ctx *ctx, backward *b, const spmd_call *ca
         summed[k] = need[k] && can_sum(ctx, b, call, ct, k);
         if (!summed[k])
             continue;
-        gin[k] = b->ct[call->in[k].id - b->first];
-        if (b->own[call->in[k].id - b->first])
+        gin[k] = at(b, call->in[k].id)->ct;
+        if (at(b, call->in[k].id)->own)
             spmd_donate(&gin[k]);
     }
     SPMD_TRY(call->op->grad(ctx, call, ct, need, gin));
     for (int k = 0; k < call->nin; k++) {
         if (summed[k]) {
-            b->ct[call->in[k].id - b->first] = gin[k];
-            b->own[call->in[k].id - b->first] = true;
+            at(b, call->in[k].id)->ct = gin[k];
+            at(b, call->in[k].id)->own = true;
         } else if (need[k] && gin[k].id) {
             SPMD_TRY(accumulate(ctx, b, &call->in[k], &gin[k]));
         }
@@ -177,7 +199,7 @@ static spmd_status transpose(spmd_ctx *ctx, backward *b, const spmd_call *call)
     if (!ct || !need)
         return SPMD_ENOMEM;
     for (int k = 0; k < call->nout; k++) {
-        ct[k] = b->ct[call->out[k].id - b->first];
+        ct[k] = at(b, call->out[k].id)->ct;
         arrived |= ct[k].id != 0;
     }
     for (int k = 0; k < call->nin; k++)
@@ -217,23 +239,81 @@ static spmd_status settle_params(spmd_ctx *ctx, const spmd_tensor *params, int n
     return SPMD_OK;
 }
 
-static spmd_status walk(spmd_ctx *ctx, int from, int to, const spmd_tensor *loss, const spmd_tensor *params, int n,
+/* The cotangents that have come to values that a checkpoint's calls make. */
+static int arrived_inside(const backward *b, const spmd_call *calls, int n, spmd_tensor *ct, int nct)
+{
+    for (int i = 0; i < n; i++) {
+        nct = arrived_inside(b, calls[i].inner, calls[i].ninner, ct, nct);
+        for (int k = 0; k < calls[i].nout; k++) {
+            const entry *e = at(b, calls[i].out[k].id);
+            if (e->need && e->ct.id && nct < SPMD_MAX_REPEAT_CAUSES)
+                ct[nct++] = e->ct;
+        }
+    }
+    return nct;
+}
+
+/* What the walk knows of the values of before holds for those made once more. */
+static void link_values(const backward *b, const spmd_repeat *repeat)
+{
+    const spmd_call *call = repeat->call;
+    for (int k = 0; k < call->nin; k++)
+        if (known(b, call->in[k].id))
+            b->of[repeat->outside[k].id - b->first].same = root(b, call->in[k].id);
+    for (uint32_t k = 0; k < repeat->n; k++)
+        if (repeat->inside[k].id)
+            b->of[repeat->inside[k].id - b->first].same = root(b, repeat->first + k);
+}
+
+static spmd_status walk_back(spmd_ctx *ctx, backward *b, int from, int to);
+
+/* A checkpoint: its calls once more, and then their gradients as if they had stood on the tape. */
+static spmd_status transpose_again(spmd_ctx *ctx, backward *b, const spmd_call *call)
+{
+    spmd_tensor ct[SPMD_MAX_REPEAT_CAUSES];
+    int nct = arrived_inside(b, call->inner, call->ninner, ct, 0), before = ctx->ntape;
+    if (!nct)
+        return SPMD_OK;
+    spmd_repeat repeat = {.call = call};
+    SPMD_TRY(spmd__repeat_calls(ctx, &repeat, ct, nct));
+    SPMD_TRY(grow(ctx, b));
+    link_values(b, &repeat);
+    SPMD_TRY(walk_back(ctx, b, repeat.tape, ctx->ntape));
+    if (!ctx->depth) /* an outer gradient goes through all of this */
+        ctx->ntape = before;
+    return SPMD_OK;
+}
+
+static spmd_status walk_back(spmd_ctx *ctx, backward *b, int from, int to)
+{
+    for (int i = to - 1; i >= from; i--) {
+        spmd_call call = ctx->tape[i]; /* a copy: gradients may append to the tape (nesting), which moves it */
+        SPMD_TRY(call.inner ? transpose_again(ctx, b, &call) : transpose(ctx, b, &call));
+    }
+    return SPMD_OK;
+}
+
+/* Where the tape and the values stood when the loss function began. */
+typedef struct start {
+    int tape;
+    uint32_t id;
+} start;
+
+static spmd_status walk(spmd_ctx *ctx, start from, const spmd_tensor *loss, const spmd_tensor *params, int n,
                         spmd_tensor *grads)
 {
     backward b;
-    SPMD_TRY(make_table(ctx, &b, from, to, params, n));
-    mark_needed(ctx, &b, from, to);
+    int to = ctx->ntape;
+    SPMD_TRY(make_table(ctx, &b, from.id, params, n));
+    mark_needed(&b, ctx->tape + from.tape, to - from.tape);
     if (known(&b, loss->id)) {
         spmd_tensor seed;
         SPMD_TRY(spmd__linear_fill(ctx, loss, 1, &seed));
         SPMD_TRY(accumulate(ctx, &b, loss, &seed));
     }
-    for (int i = to - 1; i >= from; i--) {
-        spmd_call call = ctx->tape[i]; /* a copy: gradients may append to the tape (nesting), which moves it */
-        SPMD_TRY(transpose(ctx, &b, &call));
-    }
+    SPMD_TRY(walk_back(ctx, &b, from.tape, to));
     for (int k = 0; k < n; k++) {
-        grads[k] = b.ct[params[k].id - b.first];
+        grads[k] = at(&b, params[k].id)->ct;
         if (grads[k].id)
             continue;
         SPMD_TRY(spmd__linear_fill(ctx, &params[k], 0, &grads[k]));
@@ -290,7 +370,7 @@ static void warn_mixed(spmd_ctx *ctx, const spmd_tensor *params, int n)
             spmd__mask_text(ctx->mesh, mixed, axes));
 }
 
-static spmd_status differentiate(spmd_ctx *ctx, int from, spmd_tensor *loss, const spmd_tensor *params, int n,
+static spmd_status differentiate(spmd_ctx *ctx, start from, spmd_tensor *loss, const spmd_tensor *params, int n,
                                  spmd_tensor *grads)
 {
     SPMD_TRY(check_loss(ctx, loss));
@@ -303,7 +383,7 @@ static spmd_status differentiate(spmd_ctx *ctx, int from, spmd_tensor *loss, con
     ctx->loss_axes = loss->vary;
     warn_mixed(ctx, params, n);
     ctx->transposing = true;
-    spmd_status status = walk(ctx, from, ctx->ntape, loss, params, n, fresh);
+    spmd_status status = walk(ctx, from, loss, params, n, fresh);
     if (status == SPMD_OK && ctx->automatic)
         status = spmd__auto_settle(ctx, params, n, fresh, loss);
     ctx->transposing = outer;
@@ -319,7 +399,7 @@ spmd_status spmd_value_and_grad(spmd_ctx *ctx, spmd_loss_fn *fn, void *user, con
 {
     SPMD_CHECK(fn && loss, SPMD_EINVAL, "value_and_grad: fn and loss must not be NULL");
     SPMD_TRY(check_params(ctx, params, n));
-    int from = ctx->ntape;
+    const start from = {ctx->ntape, ctx->next_id};
     spmd_tensor value = {0};
     ctx->depth++;
     spmd_status status = fn(ctx, params, n, user, &value);

@@ -29,6 +29,21 @@ SPMD_API spmd_status spmd_value_and_grad(spmd_ctx *ctx, spmd_loss_fn *fn, void *
 SPMD_API spmd_status spmd_grad(spmd_ctx *ctx, spmd_loss_fn *fn, void *user, const spmd_tensor *params, int n,
                                spmd_tensor *grads);
 
+/* A part of a loss function, in the form of a shard function: fill every `out`. */
+typedef spmd_status spmd_checkpoint_fn(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user);
+
+/* spmd_checkpoint - out = fn(in), whose inner values are not kept for the gradient but made once more in the backward
+ * pass (jax.checkpoint): memory for time.   Collective where `fn` is, and once more in the backward pass (counted as
+ * implied there).
+ *   in    nin tensors; others may be used, too (through `user`), and get their gradients all the same
+ *   out   nout tensors; may alias `in`. Random numbers are the same ones
+ * fn runs once: its calls are repeated, not fn, so `user` need not outlive the call. Same gradients, bit by bit, as
+ * without. Nests, and gradients through it nest. Outside a loss function it is just fn(in). The memory is saved in
+ * programs (spmd/jit.h); without a jit, a launch's memory is freed when it ends.
+ * Errors: what fn returns; ESTALE an output was not set; EINVAL. */
+SPMD_API spmd_status spmd_checkpoint(spmd_ctx *ctx, spmd_checkpoint_fn *fn, void *user, const spmd_tensor *in, int nin,
+                                     spmd_tensor *out, int nout);
+
 #ifdef __cplusplus
 }
 #endif

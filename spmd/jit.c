@@ -1,18 +1,13 @@
 /* The programs of a jit: found by the types of the inputs, printed, described. */
+#include "spmd/hash.h"
 #include "spmd/program.h"
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
-}
 
 static uint64_t mix_spec(uint64_t key, const spmd_spec *spec)
 {
     for (int d = 0; d < spec->entries; d++) {
-        key = mix(key, (uint64_t)d + 1);
+        key = spmd__mix(key, (uint64_t)d + 1);
         for (const char *p = spec->axes[d]; *p; p++)
-            key = mix(key, (uint8_t)*p);
+            key = spmd__mix(key, (uint8_t)*p);
     }
     return key;
 }
@@ -21,15 +16,15 @@ static uint64_t mix_spec(uint64_t key, const spmd_spec *spec)
  * specs, and which outputs are also inputs. */
 static uint64_t key_of(const spmd_job *job, bool automatic)
 {
-    uint64_t key = mix((uint64_t)(uintptr_t)job->fn, (uint64_t)(uintptr_t)job->user);
-    key = mix(key, (uint64_t)job->nin << 1 | automatic);
+    uint64_t key = spmd__mix((uint64_t)(uintptr_t)job->fn, (uint64_t)(uintptr_t)job->user);
+    key = spmd__mix(key, (uint64_t)job->nin << 1 | automatic);
     for (int k = 0; k < job->nin; k++) {
         const spmd_array *a = job->in[k];
-        key = mix(key, (uint64_t)a->dtype << 8 | (uint64_t)a->rank);
+        key = spmd__mix(key, (uint64_t)a->dtype << 8 | (uint64_t)a->rank);
         for (int d = 0; d < a->rank; d++) {
-            key = mix(key, (uint64_t)a->shape[d]);
+            key = spmd__mix(key, (uint64_t)a->shape[d]);
             for (int x = 0; x < a->layout.n[d]; x++)
-                key = mix(key, (uint64_t)(d * SPMD_MAX_AXES + a->layout.axis[d][x] + 1));
+                key = spmd__mix(key, (uint64_t)(d * SPMD_MAX_AXES + a->layout.axis[d][x] + 1));
         }
     }
     for (int k = 0; k < job->nout; k++)
@@ -37,8 +32,8 @@ static uint64_t key_of(const spmd_job *job, bool automatic)
     for (int k = 0; k < job->nout; k++)
         for (int j = 0; j < job->nin; j++)
             if (job->out[k] && job->out[k] == job->in[j])
-                key = mix(key, (uint64_t)k << 32 | (uint64_t)j);
-    return mix(key, (uint64_t)job->nout);
+                key = spmd__mix(key, (uint64_t)k << 32 | (uint64_t)j);
+    return spmd__mix(key, (uint64_t)job->nout);
 }
 
 spmd_jit_entry *spmd__jit_entry(const spmd_job *job, bool automatic)
@@ -112,12 +107,12 @@ void spmd_jit_destroy(spmd_jit *jit)
 
 int spmd_jit_programs(const spmd_jit *jit)
 {
-    return jit->n;
+    return jit ? jit->n : 0;
 }
 
 static const spmd_program *program_of(const spmd_jit *jit, int k)
 {
-    const spmd_jit_entry *entry = jit->first;
+    const spmd_jit_entry *entry = jit ? jit->first : NULL;
     for (; entry && k > 0; k--)
         entry = entry->next;
     return k == 0 && entry ? entry->program[0] : NULL;
@@ -126,7 +121,8 @@ static const spmd_program *program_of(const spmd_jit *jit, int k)
 spmd_status spmd_jit_info(const spmd_jit *jit, int k, spmd_program_info *out)
 {
     const spmd_program *p = program_of(jit, k);
-    SPMD_CHECK(p && out, SPMD_EINVAL, "spmd_jit_info: no program %d: %d are recorded", k, jit->n);
+    SPMD_CHECK(out, SPMD_EINVAL, "spmd_jit_info: out must not be NULL");
+    SPMD_CHECK(p, SPMD_EINVAL, "spmd_jit_info: no program %d: %d are recorded", k, spmd_jit_programs(jit));
     *out = p->info;
     return SPMD_OK;
 }
@@ -155,7 +151,8 @@ spmd_status spmd_jit_print(const spmd_jit *jit, int k, FILE *file)
 {
     const spmd_program *p = program_of(jit, k);
     char type[256];
-    SPMD_CHECK(p && file, SPMD_EINVAL, "spmd_jit_print: no program %d: %d are recorded", k, jit->n);
+    SPMD_CHECK(file, SPMD_EINVAL, "spmd_jit_print: file must not be NULL");
+    SPMD_CHECK(p, SPMD_EINVAL, "spmd_jit_print: no program %d: %d are recorded", k, spmd_jit_programs(jit));
     fprintf(file, "program of %d calls (%d recorded), %d collectives, %lld bytes; memory %lld for values of %lld\n",
             p->n, p->info.recorded, p->info.collectives, (long long)p->info.collective_bytes,
             (long long)p->info.memory_bytes, (long long)p->info.values_bytes);

@@ -23,7 +23,8 @@ extern "C" {
 SPMD_API spmd_status spmd_jit_create(spmd_mesh *mesh, spmd_jit **out);
 SPMD_API void spmd_jit_destroy(spmd_jit *jit); /* NULL is allowed; not during a launch. Host thread. */
 
-SPMD_API int spmd_jit_programs(const spmd_jit *jit); /* recorded so far: more than one is a recompile. Local. */
+/* Recorded so far: more than one is a recompile. NULL: 0.   Local. */
+SPMD_API int spmd_jit_programs(const spmd_jit *jit);
 
 /* One program, as shard 0 holds it. Bytes are per launch and shard. */
 typedef struct spmd_program_info {

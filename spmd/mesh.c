@@ -64,6 +64,11 @@ static spmd_status parse(spmd_mesh *mesh, const char *axes, const char *backend)
     for (size_t k = 0; k < BACKENDS; k++)
         if (!strcmp(backends[k]->name, backend ? backend : "host"))
             mesh->backend = backends[k];
+    for (unsigned mask = 0; mask < 1u << mesh->naxes; mask++) {
+        mesh->mask_size[mask] = 1;
+        for (int a = 0; a < mesh->naxes; a++)
+            mesh->mask_size[mask] *= mask >> a & 1 ? mesh->size[a] : 1;
+    }
     SPMD_CHECK(mesh->backend || strcmp(backend, "cuda") != 0, SPMD_EUNSUPPORTED,
                "backend 'cuda' is not in this build: configure with -DSPMD_CUDA=ON (needs nvcc) or -DSPMD_CUDA=EMU "
                "(emulated, needs no GPU), or use \"host\"");
@@ -182,7 +187,7 @@ static spmd_status build(spmd_mesh *mesh, const char *axes, const char *backend)
     SPMD_TRY(parse(mesh, axes, backend));
     SPMD_TRY(read_environment(mesh));
     mesh->cores = spmd__allowed_cores();
-    mesh->devices = calloc((size_t)mesh->ndevices, sizeof *mesh->devices);
+    mesh->devices = aligned_alloc(_Alignof(spmd_device), (size_t)mesh->ndevices * sizeof *mesh->devices);
     SPMD_CHECK(mesh->devices, SPMD_ENOMEM, "out of memory for a mesh of %d devices", mesh->ndevices);
     for (int d = 0; d < mesh->ndevices; d++) {
         spmd_device *device = &mesh->devices[d];
@@ -251,6 +256,11 @@ const char *spmd_mesh_axis_name(const spmd_mesh *mesh, int axis)
 int spmd_mesh_axis_size(const spmd_mesh *mesh, int axis)
 {
     return axis >= 0 && axis < mesh->naxes ? mesh->size[axis] : 0;
+}
+
+int spmd__mask_size(const spmd_mesh *mesh, unsigned mask)
+{
+    return mesh->mask_size[mask & ((1u << mesh->naxes) - 1)];
 }
 
 const char *spmd_mesh_backend(const spmd_mesh *mesh)

@@ -38,8 +38,10 @@ typedef struct spmd_call {
     spmd_attr attr;
     int nin, nout;
     spmd_tensor *in, *out;
-    const char *site; /* where the user called, for the transpose's messages */
-    bool implied;     /* added by a transposition */
+    const char *site;              /* where the user called, for the transpose's messages */
+    bool implied;                  /* added by a transposition */
+    const struct spmd_call *inner; /* on the tape: the calls that a checkpoint stands for; NULL: it is a call itself */
+    int ninner;
 } spmd_call;
 
 /* What a kernel gets: local views, row-major and contiguous. Outputs never overlap inputs, but out[k] is in[k]'s memory
@@ -74,6 +76,9 @@ typedef struct spmd_op {
     /* Bit k: the gradient can add to what was found before. gin[k] then may arrive set (id not 0), with the state that
      * the gradient's own part will have, and must leave as the sum of both; its memory is the op's, if donated. */
     uint64_t sums;
+    /* Bit k: input k is added to what the others make. In automatic mode it may be an open sum where theirs stays open,
+     * too (partial sums of both add up), and must be one there. */
+    uint64_t adds;
     bool joint;      /* the linear inputs must be partial over the same axes (add) */
     bool view;       /* out[0] is in[0]'s memory; no kernel */
     bool in_place;   /* out[k] may be in[k]'s memory, if the user donated it */
@@ -97,6 +102,21 @@ spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, 
 uint64_t spmd__call_hash(const spmd_call *call);
 
 /* Helpers for shape functions, gradients and kernels. */
+static inline size_t
+spmd__dtype_size(spmd_dtype dtype) /* spmd_dtype_size for dtypes that exist, on the way of every op */
+{
+#define SPMD_DTYPE_BYTES(name, text, bytes) bytes,
+    static const uint8_t size[] = {SPMD_DTYPE_MAP(SPMD_DTYPE_BYTES)};
+#undef SPMD_DTYPE_BYTES
+    return size[dtype];
+}
+static inline int64_t spmd__block_count(int rank, const int64_t *shape)
+{
+    int64_t n = 1;
+    for (int d = 0; d < rank; d++)
+        n *= shape[d];
+    return n;
+}
 void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like);       /* dtype, rank and shape */
 bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape); /* its bytes fit an int64_t */
 bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b);     /* rank and shape */

@@ -1,9 +1,23 @@
 /* Ways to write a sharding rule. */
 #include "spmd/rule.h"
+#include <ctype.h>
 #include <string.h>
+
+/* Letters are numbered as they come; -1: there are too many. */
+static int number_of(char names[SPMD_MAX_LETTERS], char name)
+{
+    int k = 0;
+    while (k < SPMD_MAX_LETTERS && names[k] && names[k] != name)
+        k++;
+    if (k == SPMD_MAX_LETTERS)
+        return -1;
+    names[k] = name;
+    return k;
+}
 
 void spmd__label(const spmd_call *call, spmd_labels *labels, const char *text)
 {
+    char names[SPMD_MAX_LETTERS] = {0};
     int operand = 0, dim = 0;
     for (const char *p = text; *p; p++) {
         if (*p == ',') {
@@ -14,13 +28,45 @@ void spmd__label(const spmd_call *call, spmd_labels *labels, const char *text)
             dim = 0;
             p++;
         } else {
-            int8_t letter = *p == '-' ? SPMD_WHOLE : (int8_t)((*p - 'a') % SPMD_MAX_LETTERS);
+            int8_t letter = *p == '-' ? SPMD_WHOLE : (int8_t)number_of(names, *p);
             if (operand < call->nin)
                 labels->in[operand][dim++] = letter;
             else
                 labels->out[operand - call->nin][dim++] = letter;
         }
     }
+}
+
+/* The letters of one operand; *text moves behind them. */
+static spmd_status check_operand(const char *op, const spmd_tensor *t, int k, char *names, const char **text)
+{
+    const char *start = *text;
+    char shape[96];
+    for (; **text && **text != ',' && !(**text == '-' && (*text)[1] == '>'); ++*text)
+        SPMD_CHECK(**text == '-' || (isalpha((unsigned char)**text) && number_of(names, **text) >= 0), SPMD_EINVAL,
+                   "custom op '%s': its rule has '%s' where a letter or '-' should be, at most %d different ones", op,
+                   *text, SPMD_MAX_LETTERS);
+    SPMD_CHECK(*text - start == t->rank, SPMD_EINVAL,
+               "custom op '%s': operand %d of its rule has %d letters, but is %s: expected one a dimension", op, k,
+               (int)(*text - start), spmd__shape_text(t, shape));
+    return SPMD_OK;
+}
+
+spmd_status spmd__check_label(const char *op, const spmd_call *call, const char *text)
+{
+    char names[SPMD_MAX_LETTERS] = {0};
+    int n = call->nin + call->nout;
+    text += !call->nin && !strncmp(text, "->", 2) ? 2 : 0;
+    for (int k = 0; k < n; k++) {
+        SPMD_TRY(check_operand(op, k < call->nin ? &call->in[k] : &call->out[k - call->nin], k, names, &text));
+        const char *end = k + 1 == call->nin ? "->" : k + 1 == n ? "" : ",";
+        SPMD_CHECK(*end ? !strncmp(text, end, strlen(end)) : !*text, SPMD_EINVAL,
+                   "custom op '%s': its rule must have %d inputs and %d outputs, as in \"mk,kn->mn\"; operand %d ends "
+                   "with '%s'",
+                   op, call->nin, call->nout, k, text);
+        text += strlen(end);
+    }
+    return SPMD_OK;
 }
 
 void spmd__label_pointwise(const spmd_call *call, spmd_labels *labels)

@@ -20,10 +20,17 @@ typedef struct spmd_labels {
 
 /* Labels from text for calls of fixed ranks: "mk,kn->mn"; '-' is SPMD_WHOLE; an operand may be left out at the end. */
 void spmd__label(const spmd_call *call, spmd_labels *labels, const char *text);
+/* EINVAL unless the text has an operand for each of the call's, with a letter a dimension. */
+spmd_status spmd__check_label(const char *op, const spmd_call *call, const char *text);
 /* Pointwise with numpy's broadcasting: dimension d of the result is letter d; a broadcast dimension of size 1 is whole.
  */
 void spmd__label_pointwise(const spmd_call *call, spmd_labels *labels);
 /* All dimensions but the last `n` are letters (the same ones everywhere they exist), the others are whole: rows. */
 void spmd__label_rows(const spmd_call *call, spmd_labels *labels, int n);
+
+/* spmd__lies_as - would the one output of this call come to lie on the mesh as `like` does? A choice between two ways
+ * to write the same. In explicit mode: yes. */
+spmd_status spmd__lies_as(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
+                          const spmd_tensor *like, bool *out);
 
 #endif

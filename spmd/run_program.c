@@ -12,12 +12,12 @@ static int64_t now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static spmd_status meet_all(spmd_ctx *ctx, const char *op, const void *post, const void **posts)
+static spmd_status meet_all(spmd_ctx *ctx, const char *op, const void *post, spmd_post *posts)
 {
     spmd_group group;
     spmd__group_all(ctx, &group);
     spmd_signature signature = {.op = op};
-    return spmd__meet(ctx, &group, &signature, post, posts);
+    return spmd__meet(ctx, &group, &signature, (spmd_post){.data = post}, posts);
 }
 
 /* "psum at step.c:12", or that the function ended there */
@@ -31,10 +31,10 @@ static const char *call_text(const spmd_program *p, int i, char text[192])
 }
 
 /* A difference is found now, by name, and not in the middle of a step. */
-static spmd_status compare_recordings(const spmd_ctx *ctx, const spmd_program *mine, const void *const *posts)
+static spmd_status compare_recordings(const spmd_ctx *ctx, const spmd_program *mine, const spmd_post *posts)
 {
     for (int d = 0; d < ctx->mesh->ndevices; d++) {
-        const spmd_program *other = posts[d];
+        const spmd_program *other = posts[d].data;
         int i = 0;
         char one[192], two[192];
         if (mine->hash == other->hash)
@@ -74,7 +74,7 @@ static spmd_status record(spmd_ctx *ctx, spmd_program *p)
     p->ids = ctx->next_id;
     p->hash = ctx->stream_hash;
     spmd_ctx_at(ctx, "the end of the shard function");
-    const void *posts[SPMD_MAX_DEVICES];
+    spmd_post posts[SPMD_MAX_DEVICES];
     SPMD_TRY(meet_all(ctx, "record", p, posts));
     SPMD_TRY(compare_recordings(ctx, p, posts));
     return meet_all(ctx, "record", NULL, NULL); /* nobody changes a program that others still read */

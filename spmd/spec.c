@@ -137,16 +137,29 @@ spmd_status spmd_spec_check(const spmd_spec *spec, const spmd_mesh *mesh, int ra
     return SPMD_OK;
 }
 
+/* The axis that stands at `text`, and the length of what stands there. */
+static int axis_at(const spmd_mesh *mesh, const char *text, size_t *length)
+{
+    for (int a = 0; a < spmd_mesh_axes(mesh); a++) {
+        const char *name = spmd_mesh_axis_name(mesh, a);
+        size_t n = 0;
+        while (name[n] && name[n] == text[n])
+            n++;
+        *length = n;
+        if (!name[n] && (!text[n] || text[n] == ','))
+            return a;
+    }
+    *length = strcspn(text, ",");
+    return -1;
+}
+
 spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes *out)
 {
     *out = (spmd_axes){0};
     SPMD_CHECK(text, SPMD_EINVAL, "mesh axes: NULL; use \"\" for the empty set");
     for (const char *p = text; *p;) {
-        size_t n = strcspn(p, ",");
-        int axis = -1;
-        for (int a = 0; a < spmd_mesh_axes(mesh); a++)
-            if (strlen(spmd_mesh_axis_name(mesh, a)) == n && !strncmp(p, spmd_mesh_axis_name(mesh, a), n))
-                axis = a;
+        size_t n;
+        int axis = axis_at(mesh, p, &n);
         SPMD_CHECK(axis >= 0, SPMD_EAXIS, "no mesh axis '%.*s': the mesh has '%s'", (int)n, p,
                    spmd__mask_text(mesh, ~0u, (char[128]){0}));
         SPMD_CHECK(!(out->mask >> axis & 1), SPMD_ESPEC, "mesh axis '%.*s' twice in '%s'", (int)n, p, text);
@@ -155,14 +168,6 @@ spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes 
         p += n + (p[n] == ',');
     }
     return SPMD_OK;
-}
-
-int spmd__mask_size(const spmd_mesh *mesh, unsigned mask)
-{
-    int n = 1;
-    for (int a = 0; a < spmd_mesh_axes(mesh); a++)
-        n *= mask >> a & 1 ? spmd_mesh_axis_size(mesh, a) : 1;
-    return n;
 }
 
 int spmd__axes_size(const spmd_mesh *mesh, const spmd_axes *axes)

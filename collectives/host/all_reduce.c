@@ -1,22 +1,22 @@
 /* All-reduce on the host. Large: every shard folds its share of the elements over all shards' inputs, in rank order,
  * and writes the result to all shards' outputs. Two meetings, every byte read and written once; an element is read and
- * written by one thread only, so outputs may be inputs. Small: through mailboxes. An element's bits depend on neither
+ * written by one thread only, so outputs may be inputs. Small: by mail. An element's bits depend on neither
  * the way, the shares nor the list. */
 #include "collectives/coll.h"
 
-enum { LINE = 64 }; /* bytes: no two shards write into one cache line */
-
-/* Elements of a segment in one line of whichever side has the smaller elements. */
-static int64_t per_line(const spmd_view *in, const spmd_view *out)
+/* Elements of a segment in one cache line of whichever side has the smaller elements, as a power of two: no two shards
+ * write into one line. */
+static int per_line(const spmd_kernel_args *args, int segment)
 {
-    size_t a = spmd_dtype_size(in->dtype), b = spmd_dtype_size(out->dtype);
-    return LINE / (int64_t)(a < b ? a : b);
+    enum { LINE = 6 }; /* 64 bytes */
+    size_t a = spmd__dtype_size(args->in[segment].dtype), b = spmd__dtype_size(args->out[segment].dtype);
+    return LINE - __builtin_ctzll(a < b ? a : b);
 }
 
 static int64_t lines(const spmd_kernel_args *args, int segment)
 {
-    int64_t per = per_line(&args->in[segment], &args->out[segment]);
-    return (spmd_view_count(&args->in[segment]) + per - 1) / per;
+    int per = per_line(args, segment);
+    return (spmd__block_count(args->in[segment].rank, args->in[segment].shape) + (1 << per) - 1) >> per;
 }
 
 static spmd_fold fold_of(const spmd_kernel_args *args, const spmd_coll *coll, int segment)
@@ -26,35 +26,33 @@ static spmd_fold fold_of(const spmd_kernel_args *args, const spmd_coll *coll, in
                        (float)divisor, coll->copy == spmd__stream};
 }
 
-/* Elements [from, to) of a segment; posts[k] is the k-th shard's table of inputs, then outputs. */
+/* Elements [from, to) of a segment; posts: by device. */
 static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from, int64_t to, const spmd_coll *coll,
-                         const void *const *posts)
+                         const spmd_post *posts)
 {
     spmd_fold fold = fold_of(args, coll, segment);
     int n = coll->n;
+    int64_t in_size = (int64_t)spmd__dtype_size(fold.in), out_size = (int64_t)spmd__dtype_size(fold.out);
     const void *src[SPMD_MAX_DEVICES];
     void *dst[SPMD_MAX_DEVICES];
     for (int k = 0; k < n; k++) {
-        char *const *table = posts[k];
-        src[k] = table[segment] + from * (int64_t)spmd_dtype_size(fold.in);
-        dst[k] = table[args->nin + segment] + from * (int64_t)spmd_dtype_size(fold.out);
+        src[k] = (const char *)spmd__coll_input(coll, args, posts[k], segment) + from * in_size;
+        dst[k] = (char *)spmd__coll_output(args, posts[k], segment) + from * out_size;
     }
     spmd__fold(&fold, src, n, dst, n, to - from);
 }
 
 /* The shares are equal counts of lines of all segments one after the other. */
-static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll)
+static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll, const spmd_post *sorted)
 {
     int64_t total = 0;
-    const void *sorted[SPMD_MAX_DEVICES];
-    spmd__coll_sort(coll, sorted);
     for (int segment = 0; segment < args->nin; segment++)
         total += lines(args, segment);
     int64_t first = total * coll->me / coll->n, last = total * (coll->me + 1) / coll->n;
     for (int segment = 0; segment < args->nin; segment++) {
-        int64_t here = lines(args, segment), per = per_line(&args->in[segment], &args->out[segment]);
-        int64_t count = spmd_view_count(&args->in[segment]);
-        int64_t from = (first > 0 ? first : 0) * per, to = last < here ? last * per : count;
+        int64_t here = lines(args, segment), count = spmd__block_count(args->in[segment].rank, args->in[segment].shape);
+        int per = per_line(args, segment);
+        int64_t from = (first > 0 ? first : 0) << per, to = last < here ? last * (1 << per) : count;
         if (from < to)
             fold_segment(args, segment, from, to, coll, sorted);
         first -= here;
@@ -62,38 +60,29 @@ static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll)
     }
 }
 
-/* In mailboxes: every shard folds all elements into its own outputs. */
-static spmd_status reduce_small(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
+/* Everything, into this shard's outputs: the inputs came by mail. */
+static void fold_all(const spmd_kernel_args *args, const spmd_coll *coll, const spmd_post *sorted)
 {
-    spmd_coll coll;
-    const void *sorted[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
-    SPMD_TRY(spmd__coll_open(ctx, op, args, NULL, &coll));
-    spmd__coll_sort(&coll, sorted);
+    const void *src[SPMD_MAX_DEVICES];
     for (int segment = 0; segment < args->nin; segment++) {
-        spmd_fold fold = fold_of(args, &coll, segment);
-        size_t offset = spmd__coll_offset(args, segment);
-        for (int k = 0; k < coll.n; k++)
-            src[k] = (const char *)sorted[k] + offset;
-        spmd__fold(&fold, src, coll.n, &args->out[segment].data, 1, spmd_view_count(&args->in[segment]));
+        spmd_fold fold = fold_of(args, coll, segment);
+        for (int k = 0; k < coll->n; k++)
+            src[k] = spmd__coll_input(coll, args, sorted[k], segment);
+        spmd__fold(&fold, src, coll->n, &args->out[segment].data, 1,
+                   spmd__block_count(args->in[segment].rank, args->in[segment].shape));
     }
-    return spmd__coll_close(ctx, &coll);
 }
 
 spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
 {
-    if (spmd__coll_small(ctx, args))
-        return reduce_small(ctx, op, args);
     spmd_coll coll;
-    int n = args->nin;
-    void **table = spmd__scratch(ctx, 2 * (size_t)n * sizeof *table);
-    if (!table)
-        return SPMD_ENOMEM;
-    for (int segment = 0; segment < n; segment++) {
-        table[segment] = args->in[segment].data;
-        table[n + segment] = args->out[segment].data;
-    }
-    SPMD_TRY(spmd__coll_open(ctx, op, args, table, &coll));
-    fold_share(args, &coll);
+    spmd_post sorted[SPMD_MAX_DEVICES];
+    SPMD_TRY(spmd__coll_open(ctx, op, args, NULL, &coll));
+    spmd__coll_sort(&coll, sorted);
+    if (coll.mailed)
+        fold_all(args, &coll, sorted);
+    else
+        fold_share(args, &coll, sorted);
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }

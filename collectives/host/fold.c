@@ -152,7 +152,7 @@ static void finish(const spmd_fold *fold, const void *a, void *out, tile *buffer
     else if (fold->out == SPMD_F16)
         narrow_f16(a, out, n);
     else
-        spmd__copy(out, a, (size_t)n * spmd_dtype_size(fold->out));
+        spmd__copy(out, a, (size_t)n * spmd__dtype_size(fold->out));
 }
 
 /* All sources' tiles folded; the last step goes to `last`, where `last` may be the result's place. */
@@ -171,7 +171,7 @@ static const void *fold_tile(const spmd_fold *fold, spmd_dtype type, const void 
 
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count)
 {
-    size_t in = spmd_dtype_size(fold->in), out = spmd_dtype_size(fold->out);
+    size_t in = spmd__dtype_size(fold->in), out = spmd__dtype_size(fold->out);
     spmd_dtype type = spmd_dtype_is_float(fold->out) ? SPMD_F32 : fold->out;
     bool direct = type == fold->out && fold->kind != SPMD_REDUCE_MEAN;
     spmd_copy *copy = fold->stream ? spmd__stream : spmd__copy;

@@ -1,8 +1,8 @@
-/* Which way a message goes, all giving the same bits: up to so many bytes through mailboxes (mailbox.c: one meeting,
- * but every shard does the whole work), above that straight from inputs to outputs (two meetings, and the work of a
+/* Which way a message goes, all giving the same bits: up to so many bytes by mail (meet.h: one meeting, but every
+ * shard does the whole work), above that straight from inputs to outputs (two meetings, and the work of a
  * reduction is shared).
  *
- * The limits are measured. To find them again, let SPMD_MAILBOX_BYTES be 8192, build once with both limits 0 and once
+ * The limits are measured. To find them again, let SPMD_MAIL_BYTES be 8192, build once with both limits 0 and once
  * with both 8192, run bench_collectives of both in turns for psum, all_gather and psum_scatter from 64 bytes to 8 KiB
  * on 2, 4 and 8 devices, and take the largest size that is not slower for any of them.
  *
@@ -16,11 +16,11 @@ static const struct {
     bool crowded; /* more devices than cores: a meeting is some microseconds, and not 0.2 */
     int64_t bytes;
 } limits[] = {
-    {false, 512},
-    {true, SPMD_MAILBOX_BYTES},
+    {false, 1024},
+    {true, SPMD_MAIL_BYTES},
 };
 
-bool spmd__use_mailbox(const spmd_ctx *ctx, int64_t bytes)
+bool spmd__use_mail(const spmd_ctx *ctx, int64_t bytes)
 {
     return bytes <= limits[spmd__crowded(ctx)].bytes;
 }

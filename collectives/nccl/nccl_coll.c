@@ -38,7 +38,7 @@ bool spmd__use_nccl(const spmd_ctx *ctx, const spmd_kernel_args *args)
 static spmd_status open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
 {
     spmd_coll coll;
-    SPMD_TRY(spmd__coll_open(ctx, op, args, "", &coll)); /* nobody reads the post */
+    SPMD_TRY(spmd__coll_open(ctx, op, args, &(spmd_post){0}, &coll)); /* nobody reads the post */
     spmd__cuda_of(ctx->device)->collective = true;
     return SPMD_OK;
 }

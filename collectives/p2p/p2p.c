@@ -36,7 +36,7 @@ static spmd_status check_reach(spmd_ctx *ctx, const char *op, const spmd_coll *c
     return SPMD_OK;
 }
 
-spmd_status spmd__p2p_open_post(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
+spmd_status spmd__p2p_open_post(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                                 spmd_coll *coll)
 {
     spmd_group group;
@@ -57,7 +57,7 @@ spmd_status spmd__p2p_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args
         table[k] = args->in[k].data;
     for (int k = 0; k < args->nout; k++)
         table[args->nin + k] = args->out[k].data;
-    return spmd__p2p_open_post(ctx, op, args, table, coll);
+    return spmd__p2p_open_post(ctx, op, args, &(spmd_post){table, table + args->nin}, coll);
 }
 
 spmd_status spmd__p2p_close(spmd_ctx *ctx, const spmd_coll *coll)

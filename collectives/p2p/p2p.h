@@ -12,24 +12,24 @@
 extern "C" {
 #endif
 
-/* The members post a table: addresses of the inputs, then of the outputs. */
+/* The members post tables of their inputs' and of their outputs' addresses. */
 spmd_status spmd__p2p_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, spmd_coll *coll);
 /* With a post of the op's own, which lives as long as the launch. */
-spmd_status spmd__p2p_open_post(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *post,
+spmd_status spmd__p2p_open_post(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                                 spmd_coll *coll);
 spmd_status spmd__p2p_close(spmd_ctx *ctx, const spmd_coll *coll);
 /* Host memory for the rest of the launch; NULL: out of memory. */
 void *spmd__p2p_post(spmd_ctx *ctx, size_t bytes);
 
-/* Input k of `args`, or output k, on the device whose post this is. */
-static inline void *spmd__p2p_input(const void *post, int k)
+/* Input or output k of the device whose post this is. */
+static inline const void *spmd__p2p_input(spmd_post post, int k)
 {
-    return ((void *const *)post)[k];
+    return ((void *const *)post.data)[k];
 }
 
-static inline void *spmd__p2p_output(const spmd_kernel_args *args, const void *post, int k)
+static inline void *spmd__p2p_output(spmd_post post, int k)
 {
-    return ((void *const *)post)[args->nin + k];
+    return ((void *const *)post.out)[k];
 }
 
 /* Folds of many tensors in few launches. The struct is what the kernel gets: at most 4 KiB. */

@@ -19,23 +19,23 @@ static bool one_shot(const spmd_kernel_args *args)
     return bytes <= ONE_SHOT;
 }
 
-static void *advance(void *base, spmd_dtype dtype, int64_t n)
+static int64_t bytes_of(spmd_dtype dtype, int64_t n)
 {
-    return (char *)base + n * (int64_t)spmd_dtype_size(dtype);
+    return n * (int64_t)spmd_dtype_size(dtype);
 }
 
 /* Elements [from, to) of tensor k. */
-static spmd_status fold_range(spmd_ctx *ctx, const spmd_kernel_args *args, const void *const *posts, bool all_outputs,
+static spmd_status fold_range(spmd_ctx *ctx, const spmd_kernel_args *args, const spmd_post *posts, bool all_outputs,
                               int k, int64_t from, int64_t to, spmd_p2p_folds *folds)
 {
     const spmd_view *in = &args->in[k], *out = &args->out[k];
     const void *src[SPMD_MAX_DEVICES];
     void *dst[SPMD_MAX_DEVICES];
-    dst[0] = advance(out->data, out->dtype, from);
+    dst[0] = (char *)out->data + bytes_of(out->dtype, from);
     for (int p = 0; p < folds->nsrc; p++) {
-        src[p] = advance(spmd__p2p_input(posts[p], k), in->dtype, from);
+        src[p] = (const char *)spmd__p2p_input(posts[p], k) + bytes_of(in->dtype, from);
         if (all_outputs)
-            dst[p] = advance(spmd__p2p_output(args, posts[p], k), out->dtype, from);
+            dst[p] = (char *)spmd__p2p_output(posts[p], k) + bytes_of(out->dtype, from);
     }
     return spmd__p2p_fold(ctx, folds, in->dtype, out->dtype, src, dst, to - from, to - from);
 }
@@ -45,7 +45,7 @@ spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
     static const char *const names[] = {"psum", "pmean", "pmax", "pmin"};
     const char *op = names[args->attr->i[0]];
     spmd_coll coll;
-    const void *sorted[SPMD_MAX_DEVICES];
+    spmd_post sorted[SPMD_MAX_DEVICES];
     bool done = false;
     if (spmd__use_nccl(ctx, args))
         SPMD_TRY(spmd__nccl_reduce(ctx, op, args, &done));
@@ -72,7 +72,8 @@ spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 spmd_status spmd__psum_scatter_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
-    const void *sorted[SPMD_MAX_DEVICES], *src[SPMD_MAX_DEVICES];
+    spmd_post sorted[SPMD_MAX_DEVICES];
+    const void *src[SPMD_MAX_DEVICES];
     bool done = false;
     if (spmd__use_nccl(ctx, args))
         SPMD_TRY(spmd__nccl_scatter(ctx, args, &done));

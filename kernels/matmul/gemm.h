@@ -39,6 +39,7 @@ spmd_status spmd__gemm_cuda(spmd_ctx *ctx, const spmd__gemm_case *c, const void 
 
 /* The case of a matmul's views, transposes in attr->i[0] and [1]. */
 spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, const spmd_view *b, const spmd_view *out);
+extern const spmd_op spmd__matmul_op;
 spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call);
 void spmd__matmul_cost(const spmd_call *call, spmd_cost *cost);
 void spmd__matmul_rule(const spmd_call *call, struct spmd_labels *labels);

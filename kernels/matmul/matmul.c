@@ -149,7 +149,7 @@ void spmd__matmul_rule(const spmd_call *call, spmd_labels *labels)
     labels->in[1][rb - (tb ? 2 : 1)] = labels->out[0][ra - 1] = n;
 }
 
-static const spmd_op matmul_op = {
+const spmd_op spmd__matmul_op = {
     .name = "matmul",
     .shape = spmd__matmul_shape,
     .grad = matmul_grad,
@@ -166,5 +166,5 @@ spmd_status spmd_matmul(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *
 {
     const spmd_attr attr = {.i = {transpose_a, transpose_b}};
     const spmd_tensor in[2] = {*a, *b};
-    return spmd__emit(ctx, &matmul_op, &attr, in, 2, out, 1);
+    return spmd__emit(ctx, &spmd__matmul_op, &attr, in, 2, out, 1);
 }

@@ -45,17 +45,12 @@ static void matmul_add_cost(const spmd_call *call, spmd_cost *cost)
     spmd__matmul_cost(&product, cost);
 }
 
-/* As the product, but with k whole: from blocks of k, c would be added once for every block. */
+/* As the product: where k is cut, c must be one of the sums that stay open there (`adds`). */
 static void matmul_add_rule(const spmd_call *call, spmd_labels *labels)
 {
     spmd_call product = product_of(call);
     spmd_labels shifted = {.in = labels->in + OPERANDS, .out = labels->out};
     spmd__matmul_rule(&product, &shifted);
-    int8_t k = (int8_t)product.in[0].rank;
-    for (int operand = 0; operand < product.nin; operand++)
-        for (int d = 0; d < product.in[operand].rank; d++)
-            if (shifted.in[operand][d] == k)
-                shifted.in[operand][d] = SPMD_WHOLE;
     for (int d = 0; d < call->in[C].rank; d++)
         labels->in[C][d] = labels->out[0][d];
 }
@@ -67,6 +62,8 @@ static const spmd_op matmul_add_op = {
     .cuda = SPMD_CUDA_KERNEL(spmd__matmul_add_cuda),
     .cost = matmul_add_cost,
     .rule = matmul_add_rule,
+    .linear = 7,
+    .adds = 1 << C,
     .in_place = true,
 };
 
@@ -77,5 +74,12 @@ spmd_status spmd__matmul_onto(spmd_ctx *ctx, const spmd_tensor *a, const spmd_te
         return spmd_matmul(ctx, a, b, transpose_a, transpose_b, sum);
     const spmd_attr attr = {.i = {transpose_a, transpose_b}};
     const spmd_tensor in[] = {*sum, *a, *b};
+    bool alike;
+    SPMD_TRY(spmd__lies_as(ctx, &spmd__matmul_op, &attr, in + OPERANDS, 2, sum, &alike));
+    if (!alike) { /* each is moved as is best for it */
+        spmd_tensor product;
+        SPMD_TRY(spmd_matmul(ctx, a, b, transpose_a, transpose_b, &product));
+        return spmd_add(ctx, sum, &product, sum);
+    }
     return spmd__emit(ctx, &matmul_add_op, &attr, in, 3, sum, 1);
 }

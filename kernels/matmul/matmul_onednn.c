@@ -2,22 +2,25 @@
  *
  * Making a primitive costs as much as running a small one (machine code is generated), so each device keeps an engine,
  * a stream and a table of primitives by case. Their working memory is ours (scratchpad mode "user"), because oneDNN's
- * own is allocated anew by every execution. So a repeated step neither generates nor allocates. */
+ * own is allocated anew by every execution. So a repeated step neither generates nor allocates. The table is bounded:
+ * shapes that change for ever drop those that were not used for the longest time. */
 #include "kernels/matmul/gemm.h"
 
 #ifdef SPMD_HAVE_ONEDNN
 #include "kernels/matmul/onednn_api.h"
 #include "kernels/workspace.h"
+#include "spmd/hash.h"
 #include <omp.h>
 #include <string.h>
 
 enum { A, B, BIAS, OUT, SCRATCH, OPERANDS };
 
-enum { KEY_WORDS = 11 };
+enum { KEY_WORDS = 11, MOST_ENTRIES = 256 };
 
 /* A case and its primitive; no primitive: oneDNN has none. The memories get their data for each execution. */
 typedef struct entry {
     bool used;
+    uint64_t last; /* when it was used: a count of products */
     int64_t key[KEY_WORDS];
     dnnl_primitive_t primitive;
     dnnl_memory_t memory[OPERANDS];
@@ -29,6 +32,7 @@ typedef struct library {
     dnnl_stream_t stream;
     entry *table; /* open addressing */
     size_t size, used;
+    uint64_t products;
 } library;
 
 #define DNNL_TRY(call)                  \
@@ -176,24 +180,51 @@ static void make_key(const spmd__gemm_case *c, bool bias, int64_t key[KEY_WORDS]
     memcpy(key, words, sizeof words);
 }
 
+static size_t home(const int64_t key[KEY_WORDS], size_t size)
+{
+    uint64_t hash = 0;
+    for (int i = 0; i < KEY_WORDS; i++)
+        hash = spmd__mix(hash, (uint64_t)key[i]);
+    return hash & (size - 1);
+}
+
 /* The entry with this key, or the free one where it belongs. */
 static entry *look_up(entry *table, size_t size, const int64_t key[KEY_WORDS])
 {
-    uint64_t hash = 0;
-    for (int i = 0; i < KEY_WORDS; i++) {
-        hash = (hash ^ (uint64_t)key[i]) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 32;
-    }
-    size_t at = hash & (size - 1);
+    size_t at = home(key, size);
     while (table[at].used && memcmp(table[at].key, key, KEY_WORDS * sizeof *key) != 0)
         at = (at + 1) & (size - 1);
     return &table[at];
 }
 
+/* Those behind it move up where their way to their place led over it. */
+static void drop(library *l, size_t hole)
+{
+    entry_destroy(&l->table[hole]);
+    l->used--;
+    for (size_t at = (hole + 1) & (l->size - 1); l->table[at].used; at = (at + 1) & (l->size - 1)) {
+        size_t way = (at - home(l->table[at].key, l->size)) & (l->size - 1);
+        if (way < ((at - hole) & (l->size - 1)))
+            continue;
+        l->table[hole] = l->table[at];
+        l->table[at] = (entry){0};
+        hole = at;
+    }
+}
+
+static void drop_oldest(library *l)
+{
+    size_t oldest = 0;
+    for (size_t i = 0; i < l->size; i++)
+        if (l->table[i].used && (!l->table[oldest].used || l->table[i].last < l->table[oldest].last))
+            oldest = i;
+    drop(l, oldest);
+}
+
 /* Room for one more. */
 static bool grow(spmd_ctx *ctx, library *l)
 {
-    if (2 * (l->used + 1) <= l->size)
+    if (2 * (l->used + 1) <= l->size || l->used == MOST_ENTRIES)
         return true;
     size_t size = l->size ? 2 * l->size : 64;
     entry *table = spmd__alloc(spmd__ctx_mesh(ctx), size * sizeof *table);
@@ -233,6 +264,10 @@ static dnnl_status_t multiply(spmd_ctx *ctx, library *l, const spmd__gemm_case *
     int64_t key[KEY_WORDS];
     make_key(c, bias, key);
     entry *e = look_up(l->table, l->size, key);
+    if (!e->used && l->used == MOST_ENTRIES) {
+        drop_oldest(l);
+        e = look_up(l->table, l->size, key);
+    }
     if (!e->used) {
         dnnl_status_t status = entry_create(l->engine, c, bias, e);
         if (status != dnnl_success)
@@ -243,6 +278,7 @@ static dnnl_status_t multiply(spmd_ctx *ctx, library *l, const spmd__gemm_case *
         memcpy(e->key, key, sizeof key);
         l->used++;
     }
+    e->last = ++l->products;
     if (!e->primitive)
         return dnnl_success;
     void *scratch = spmd__workspace(ctx, SPMD__SPACE_MATMUL, e->scratch_bytes);

@@ -125,19 +125,19 @@ static void capture_all(spmd_program *p, spmd_ctx *ctx, graphs *g)
 static spmd_status make_graphs(spmd_program *p, spmd_ctx *ctx, graphs *g, bool wanted)
 {
     spmd_group group;
-    const void *posts[SPMD_MAX_DEVICES];
+    spmd_post posts[SPMD_MAX_DEVICES];
     bool any = false;
     spmd__group_all(ctx, &group);
     spmd_signature signature = {.op = "replay", .count = p->n};
     spmd_ctx_at(ctx, "the beginning of a program");
-    SPMD_TRY(spmd__meet(ctx, &group, &signature, wanted ? g : NULL, posts));
+    SPMD_TRY(spmd__meet(ctx, &group, &signature, (spmd_post){wanted ? g : NULL, NULL}, posts));
     for (int k = 0; k < group.n; k++)
-        any |= posts[k] != NULL;
+        any |= posts[k].data != NULL;
     if (wanted) {
         drop(g);
         capture_all(p, ctx, g);
     }
-    return any ? spmd__meet(ctx, &group, &signature, NULL, NULL) : SPMD_OK;
+    return any ? spmd__meet(ctx, &group, &signature, (spmd_post){0}, NULL) : SPMD_OK;
 }
 
 static spmd_status run_segment(spmd_program *p, spmd_ctx *ctx, const segment *s)

@@ -1,13 +1,18 @@
 /* The meeting: flag lines, one a device and parity, and an event count to sleep on.
  *
- *   slots[mask][parity][device]   each device writes its own line only; members differ along the axes of `mask`
+ *   slots, cards[mask][parity][device]   each device writes its own line only; members differ along the axes of `mask`
  *   sequence q of a member = its q-th meeting on that mask. A member publishes q in the line of parity q&1. Nobody is
  * two meetings ahead (q+2 needs everybody's q+1, which they publish after reading the lines of q), so a line is free
  * again when its turn comes.
  *
+ * Messages: a small input travels in the meeting itself, in lines of its own (boxes[device][mask][parity]) that end
+ * with the sequence. They are written before the flag, so a member that finds all lines needs neither the flag nor a
+ * second meeting, and lines that come out of order are waited for one by one.
+ *
  * Waiting: spin (only while every device has a core), then yield, then sleep. Sleepers count themselves in `waiters`
  * before they look at the flag a last time; publishers store the flag before they look at `waiters`; both sides are
- * in the order of sequential consistency, so one of them sees the other.
+ * in the order of sequential consistency, so one of them sees the other. A publisher first glances at the others'
+ * flags: what orders its look at `waiters` is a fence, which is slow while its lines are still on their way.
  *
  * Nobody can go on: a shard about to sleep enters the table `blocked`. When all devices are in it and no meeting of any
  * of them is complete, the launch is stuck, exactly and at once: EMISMATCH with every shard's call. `departures` tells
@@ -17,20 +22,28 @@
  * slower when empty), sequence numbers compared across axes (a subgroup may legally make an extra call). */
 #include "spmd/ctx.h"
 #include "spmd/host/futex.h"
+#include "spmd/host/mail.h"
 #include "spmd/host/meet_private.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPINS = 4000, YIELDS = 32, WARN_MS = 20000, NAP_MS = 500 };
+enum { GLANCES = 16, SPINS = 4000, YIELDS = 32, WARN_MS = 20000, NAP_MS = 500 };
 
+/* What the others read in every meeting, and wait for: one cache line, written in one go. */
 typedef struct slot {
     _Atomic uint32_t sequence;
     bool check; /* the first meeting of a call: the rest is valid */
+    const char *op;
+    uint64_t hash;
+    spmd_post post;
+} __attribute__((aligned(128))) slot;
+
+/* What the others read only if calls differ; its line otherwise stays with its owner. */
+typedef struct card {
     spmd_signature signature;
     const char *site;
-    const void *post;
-} __attribute__((aligned(128))) slot;
+} __attribute__((aligned(128))) card;
 
 typedef struct blocked {
     _Atomic uint32_t sequence; /* 0: running */
@@ -40,6 +53,9 @@ typedef struct blocked {
 
 struct spmd_meetings {
     slot *slots;
+    card *cards;
+    spmd_mail_line *boxes; /* within `mail`, which begins anywhere; zeros that take no memory before they are used */
+    void *mail;
     blocked *table;
     int masks;
     __attribute__((aligned(128))) _Atomic uint32_t epoch;
@@ -57,8 +73,12 @@ spmd_status spmd__meetings_create(spmd_mesh *mesh)
     mesh->meetings = m;
     m->masks = (int)masks;
     m->slots = aligned_alloc(128, masks * 2 * n * sizeof(slot));
+    m->cards = aligned_alloc(128, masks * 2 * n * sizeof(card));
     m->table = aligned_alloc(128, n * sizeof(blocked));
-    SPMD_CHECK(m->slots && m->table, SPMD_ENOMEM, "out of memory for the mesh's meetings");
+    m->mail = calloc(masks * 2 * n * SPMD_MAIL_BOX_LINES + 1, sizeof(spmd_mail_line));
+    SPMD_CHECK(m->slots && m->cards && m->table && m->mail, SPMD_ENOMEM, "out of memory for the mesh's meetings");
+    m->boxes = (spmd_mail_line *)(((uintptr_t)m->mail + sizeof(spmd_mail_line) - 1) / sizeof(spmd_mail_line) *
+                                  sizeof(spmd_mail_line));
     spmd__meetings_reset(mesh);
     return SPMD_OK;
 }
@@ -68,8 +88,25 @@ void spmd__meetings_free(struct spmd_meetings *meetings)
     if (!meetings)
         return;
     free(meetings->slots);
+    free(meetings->cards);
     free(meetings->table);
+    free(meetings->mail);
     free(meetings);
+}
+
+static spmd_mail_line *box_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+{
+    size_t box = ((size_t)device * (size_t)mesh->meetings->masks + mask) * 2 + (sequence & 1);
+    return &mesh->meetings->boxes[box * SPMD_MAIL_BOX_LINES];
+}
+
+/* Sequences begin again, so that old lines would be taken for new ones. */
+static void clear_boxes(spmd_mesh *mesh)
+{
+    for (int d = 0; d < mesh->ndevices; d++)
+        for (int mask = 0; mask < mesh->meetings->masks; mask++)
+            if (mesh->devices[d].meetings[mask])
+                memset(box_of(mesh, (unsigned)mask, 0, d), 0, 2 * SPMD_MAIL_BOX_LINES * sizeof(spmd_mail_line));
 }
 
 void spmd__meetings_reset(spmd_mesh *mesh)
@@ -79,6 +116,7 @@ void spmd__meetings_reset(spmd_mesh *mesh)
     memset(m->slots, 0, (size_t)m->masks * 2 * n * sizeof(slot));
     memset(m->table, 0, n * sizeof(blocked));
     atomic_store(&m->nblocked, 0);
+    clear_boxes(mesh);
     for (size_t d = 0; d < n; d++)
         memset(mesh->devices[d].meetings, 0, sizeof mesh->devices[d].meetings);
 }
@@ -89,9 +127,19 @@ void spmd__meetings_wake(spmd_mesh *mesh)
     spmd__futex_wake_all(&mesh->meetings->epoch);
 }
 
+static size_t index_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+{
+    return ((size_t)mask * 2 + (sequence & 1)) * (size_t)mesh->ndevices + (size_t)device;
+}
+
 static slot *line(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
 {
-    return &mesh->meetings->slots[((size_t)mask * 2 + (sequence & 1)) * (size_t)mesh->ndevices + (size_t)device];
+    return &mesh->meetings->slots[index_of(mesh, mask, sequence, device)];
+}
+
+static card *card_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+{
+    return &mesh->meetings->cards[index_of(mesh, mask, sequence, device)];
 }
 
 void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
@@ -207,7 +255,7 @@ static spmd_status sleep_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t
     spmd_mesh *mesh = ctx->mesh;
     struct spmd_meetings *m = mesh->meetings;
     blocked *me = &m->table[ctx->id];
-    const slot *mine = line(mesh, mask, sequence, ctx->id);
+    const card *mine = card_of(mesh, mask, sequence, ctx->id);
     atomic_store(&me->op, mine->signature.op);
     atomic_store(&me->site, mine->site);
     atomic_store(&me->mask, mask);
@@ -244,13 +292,44 @@ static spmd_status sleep_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t
     return status;
 }
 
-static spmd_status wait_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t sequence)
+/* One meeting of one shard. */
+typedef struct meeting {
+    spmd_ctx *ctx;
+    const spmd_group *group;
+    uint32_t sequence;
+    const slot *mine;
+    bool looked; /* for sleepers, since the flag was raised */
+} meeting;
+
+/* Wakes those who went to sleep before they could see this shard's flag. A fence costs half of what a sequentially
+ * consistent store does while the line is in the peers' caches; ThreadSanitizer knows no fences, see publish. */
+static void look_for_sleepers(meeting *m)
 {
-    spmd_mesh *mesh = ctx->mesh;
+    const spmd_mesh *mesh = m->ctx->mesh;
+    if (m->looked)
+        return;
+    m->looked = true;
+#if !defined(__SANITIZE_THREAD__)
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+    if (atomic_load(&mesh->meetings->waiters))
+        spmd__meetings_wake(m->ctx->mesh);
+}
+
+/* Until `flag`, of a line that `other` writes before its own flag, or that flag itself, shows this meeting; or, should
+ * it sleep, until `other` has arrived. */
+static spmd_status wait_for(meeting *m, slot *other, const _Atomic uint32_t *flag)
+{
+    const spmd_mesh *mesh = m->ctx->mesh;
     int spins = mesh->ndevices <= mesh->cores ? SPINS : 0;
-    for (int i = 0; i < spins + YIELDS; i++) {
-        if (atomic_load_explicit(&other->sequence, memory_order_acquire) == sequence)
+    for (int i = -GLANCES; i < spins + YIELDS; i++) {
+        if (atomic_load_explicit(flag, memory_order_acquire) == m->sequence)
             return SPMD_OK;
+        if (i < 0) {
+            spmd__cpu_relax();
+            continue;
+        }
+        look_for_sleepers(m);
         if (atomic_load_explicit(&mesh->fate, memory_order_relaxed) == SPMD_FATE_POISONED)
             return aborted();
         if (i < spins)
@@ -258,100 +337,146 @@ static spmd_status wait_for(spmd_ctx *ctx, unsigned mask, slot *other, uint32_t 
         else
             sched_yield();
     }
-    return sleep_for(ctx, mask, other, sequence);
+    return sleep_for(m->ctx, m->group->mask, other, m->sequence);
 }
 
 /* "psum f32[4] at step.c:12" */
-static const char *call_text(const slot *s, char text[192])
+static const char *call_text(const card *c, char text[192])
 {
-    const spmd_signature *g = &s->signature;
+    const spmd_signature *g = &c->signature;
     if (!strcmp(g->op, "return"))
         snprintf(text, 192, "returned %lld outputs", (long long)g->count);
     else
-        snprintf(text, 192, "%s %s[%lld] at %s", g->op, spmd_dtype_name(g->dtype), (long long)g->count, s->site);
+        snprintf(text, 192, "%s %s[%lld] at %s", g->op, spmd_dtype_name(g->dtype), (long long)g->count, c->site);
     return text;
 }
 
-static spmd_status compare(const spmd_group *group, const slot *mine, const slot *other, int place)
+static spmd_status compare(const meeting *m, const slot *other, int place)
 {
-    const spmd_signature *a = &mine->signature, *b = &other->signature;
+    const slot *mine = m->mine;
+    const spmd_group *group = m->group;
     bool same = mine->check == other->check;
     if (same && mine->check)
-        same = (a->op == b->op || !strcmp(a->op, b->op)) && a->dtype == b->dtype && a->count == b->count &&
-               a->hash == b->hash;
+        same = mine->hash == other->hash && (mine->op == other->op || !strcmp(mine->op, other->op));
     if (same)
         return SPMD_OK;
+    const card *one = card_of(m->ctx->mesh, group->mask, m->sequence, m->ctx->id);
+    const card *two = card_of(m->ctx->mesh, group->mask, m->sequence, group->device[place]);
+    const spmd_signature *a = &one->signature, *b = &two->signature;
     const char *detail = mine->check == other->check && !strcmp(a->op, b->op) && a->dtype == b->dtype &&
                                  a->count == b->count
                              ? " (shapes, axis order or options differ)"
                              : "";
-    char one[192], two[192];
+    char text[2][192];
     return SPMD_FAIL(SPMD_EMISMATCH, "shards made different calls: shard %d %s, shard %d %s%s",
-                     group->device[group->me], call_text(mine, one), group->device[place], call_text(other, two),
+                     group->device[group->me], call_text(one, text[0]), group->device[place], call_text(two, text[1]),
                      detail);
 }
 
-/* The flag, then the look at the sleepers. A fence costs half of what a sequentially consistent store does while the
- * line is in the peers' caches; ThreadSanitizer knows no fences. */
-static bool raise_flag(slot *mine, uint32_t sequence, struct spmd_meetings *m)
+/* This shard's line for its next meeting: mail and content, then the flag. */
+static void publish(meeting *m, const spmd_signature *signature, spmd_post post, const spmd_mail *mail)
 {
+    spmd_ctx *ctx = m->ctx;
+    unsigned mask = m->group->mask;
+    uint32_t before = ctx->device->meetings[mask];
+    uint32_t q = before == UINT32_MAX ? 2 : before + 1; /* 0 means "running" in the table; the parity must alternate */
+    const spmd_mesh *mesh = ctx->mesh;
+    card *told = card_of(mesh, mask, q, ctx->id);
+    if (signature)
+        *told = (card){*signature, spmd__site(ctx)};
+    else
+        *told = *card_of(mesh, mask, before, ctx->id); /* the second meeting of the same call */
+    ctx->device->meetings[mask] = m->sequence = q;
+    if (mail)
+        spmd__mail_write(box_of(mesh, mask, q, ctx->id), q, signature->hash, mail);
+    slot *mine = line(mesh, mask, q, ctx->id);
+    m->mine = mine;
+    mine->check = signature != NULL;
+    if (signature) {
+        mine->op = signature->op;
+        mine->hash = signature->hash;
+        mine->post = post;
+    }
 #if defined(__SANITIZE_THREAD__)
-    atomic_store(&mine->sequence, sequence);
-    return atomic_load(&m->waiters) != 0;
+    atomic_store(&mine->sequence, q); /* where a fence would follow */
 #else
-    atomic_store_explicit(&mine->sequence, sequence, memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load_explicit(&m->waiters, memory_order_relaxed) != 0;
+    atomic_store_explicit(&mine->sequence, q, memory_order_release);
 #endif
 }
 
-static slot *publish(spmd_ctx *ctx, unsigned mask, const spmd_signature *signature, const void *post,
-                     uint32_t *sequence)
+static spmd_status await(meeting *m, int place, slot *other)
 {
-    spmd_mesh *mesh = ctx->mesh;
-    uint32_t before = ctx->device->meetings[mask];
-    uint32_t q = before == UINT32_MAX ? 2 : before + 1; /* 0 means "running" in the table; the parity must alternate */
-    ctx->device->meetings[mask] = *sequence = q;
-    slot *mine = line(mesh, mask, q, ctx->id), *last = line(mesh, mask, before, ctx->id);
-    mine->check = signature != NULL;
-    mine->signature = signature ? *signature : last->signature; /* the second meeting of the same call */
-    mine->site = signature ? spmd__site(ctx) : last->site;
-    mine->post = post;
-    if (raise_flag(mine, q, mesh->meetings))
-        spmd__meetings_wake(mesh);
-    return mine;
+    SPMD_TRY(wait_for(m, other, &other->sequence));
+    return compare(m, other, place);
 }
 
-static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,
-                        const void **posts)
+/* The message of the member at `place` into its part of the inbox. */
+static spmd_status read_mail(meeting *m, int place, slot *other, const spmd_mail *mail)
 {
-    uint32_t q;
-    slot *mine = publish(ctx, group->mask, signature, post, &q);
+    const spmd_mail_line *line = box_of(m->ctx->mesh, m->group->mask, m->sequence, m->group->device[place]);
+    char *to = mail->inbox + (size_t)place * spmd__mail_size(mail->bytes);
+    SPMD_TRY(wait_for(m, other, &line->sequence));
+    if (atomic_load_explicit(&line->sequence, memory_order_acquire) != m->sequence ||
+        memcmp(line->data, &m->mine->hash, SPMD_MAIL_HASH) != 0)
+        return await(m, place, other); /* another call, maybe one without mail: say which */
+    memcpy(to, line->data + SPMD_MAIL_HASH, SPMD_MAIL_LINE - SPMD_MAIL_HASH);
+    for (size_t done = SPMD_MAIL_LINE - SPMD_MAIL_HASH; done < mail->bytes; done += SPMD_MAIL_LINE) {
+        line++;
+        SPMD_TRY(wait_for(m, other, &line->sequence));
+        memcpy(to + done, line->data, SPMD_MAIL_LINE);
+    }
+    return SPMD_OK;
+}
+
+static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
+                        spmd_post *posts, const spmd_mail *mail)
+{
+    meeting m = {.ctx = ctx, .group = group};
+    publish(&m, signature, post, mail);
     for (int k = 1; k < group->n; k++) {
         int place = (group->me + k) % group->n;
-        slot *other = line(ctx->mesh, group->mask, q, group->device[place]);
-        SPMD_TRY(wait_for(ctx, group->mask, other, q));
-        SPMD_TRY(compare(group, mine, other, place));
+        slot *other = line(ctx->mesh, group->mask, m.sequence, group->device[place]);
+        if (mail) {
+            SPMD_TRY(read_mail(&m, place, other, mail));
+            continue;
+        }
+        SPMD_TRY(await(&m, place, other));
         if (posts)
             posts[place] = other->post;
     }
+    look_for_sleepers(&m);
     return poisoned_now(ctx->mesh) ? aborted() : SPMD_OK; /* a member may have given up after it had published */
 }
 
-spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,
-                       const void **posts)
+static spmd_status meet_checked(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
+                                spmd_post *posts, const spmd_mail *mail)
 {
-    if (posts)
-        posts[group->me] = post;
-    if (group->n == 1)
-        return SPMD_OK;
     spmd_status status = SPMD_OK;
     if (signature && !spmd__permitted(ctx->mesh, SPMD_COLLECTIVE, 0))
         status = SPMD_FAIL(SPMD_EIO, "%s at %s failed, because the mesh's fault hook refused it", signature->op,
                            spmd__site(ctx));
     if (status == SPMD_OK)
-        status = meet(ctx, group, signature, post, posts);
+        status = meet(ctx, group, signature, post, posts, mail);
     if (status != SPMD_OK) /* at once: the others must not wait for a shard that ignores the error */
         spmd__poison(ctx->mesh, status, spmd_last_error());
     return status;
+}
+
+spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
+                       spmd_post *posts)
+{
+    if (posts)
+        posts[group->me] = post;
+    return group->n == 1 ? SPMD_OK : meet_checked(ctx, group, signature, post, posts, NULL);
+}
+
+spmd_status spmd__meet_mail(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature,
+                            const spmd_mail *mail)
+{
+    return group->n == 1 ? SPMD_OK : meet_checked(ctx, group, signature, (spmd_post){0}, NULL, mail);
+}
+
+size_t spmd__mail_size(size_t bytes)
+{
+    return (bytes / SPMD_MAIL_LINE + 2) * SPMD_MAIL_LINE;
 }

@@ -8,12 +8,12 @@
 
 #include "spmd/op.h"
 
-/* What must be equal on every member. Call sites are reported, never compared. */
+/* What must be equal on every member: `op` and `hash`; the rest is for the report. Call sites are reported as well. */
 typedef struct spmd_signature {
     const char *op;   /* name of the collective; compared as text */
     spmd_dtype dtype; /* of the first tensor */
     int64_t count;    /* elements of the first tensor */
-    uint64_t hash; /* of everything else: attributes (reduction, dims, permutation), shapes and dtypes of all tensors */
+    uint64_t hash;    /* of everything: attributes (reduction, dims, permutation), shapes and dtypes of all tensors */
 } spmd_signature;
 
 typedef struct spmd_group {
@@ -25,13 +25,33 @@ typedef struct spmd_group {
 void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out);
 void spmd__group_all(const spmd_ctx *ctx, spmd_group *out); /* every shard of the mesh; place = device */
 
+/* What the others may read, until this shard's next meeting on the same axes; in memory that lives as long as the
+ * launch (spmd__scratch), because a member that times out leaves while a late one still reads. */
+typedef struct spmd_post {
+    const void *data;
+    void *out; /* and may write to */
+} spmd_post;
+
 /* spmd__meet - publish, wait for all members, compare.   Collective over the group.
  *   signature   NULL: the second meeting of the same call (nothing to compare)
- *   post        what the others may read, until this shard's next meeting on the same axes; in memory that lives as
- * long as the launch (spmd__scratch), because a member that times out leaves while a late one still reads posts (may be
- * NULL) the members' posts by place A group of one returns at once. What a member wrote before the meeting is visible
- * to all after it. Errors: EMISMATCH naming both call sites, EABORTED, ETIMEOUT. */
-spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, const void *post,
-                       const void **posts);
+ *   posts       the members' posts by place (may be NULL)
+ * A group of one returns at once. What a member wrote before the meeting is visible to all after it.
+ * Errors: EMISMATCH naming both call sites, EABORTED, ETIMEOUT. */
+spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
+                       spmd_post *posts);
+
+/* A copy of `bytes` bytes for every other member, which all members send each other. */
+typedef struct spmd_mail {
+    const void *message;
+    size_t bytes; /* the same on every member that makes the same call; at most SPMD_MAIL_BYTES */
+    char *inbox;  /* the others' messages by place, spmd__mail_size(bytes) apart */
+} spmd_mail;
+enum { SPMD_MAIL_BYTES = 2048 };
+size_t spmd__mail_size(size_t bytes); /* whole lines are read, and the first one holds the call's hash as well */
+
+/* spmd__meet_mail - the same with mail: as quick as a meeting can be, and no second one is needed, since the message is
+ * free again when this returns.   Collective over the group. Errors: as spmd__meet. */
+spmd_status spmd__meet_mail(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature,
+                            const spmd_mail *mail);
 
 #endif

@@ -8,6 +8,7 @@ enum { STEPS = 50, BATCH = 32 };
 typedef struct history {
     spmd_metrics step[STEPS];
     int count;
+    spmd_evaluation test;
     double parameters; /* sum of their squares at the end */
 } history;
 
@@ -46,6 +47,7 @@ static void train(const char *axes, const spmd_train_options *options, int steps
     ck_spmd_ok(spmd_mesh_create(axes, spmd_test_backend(), &mesh));
     ck_spmd_ok(spmd_trainer_create(mesh, options, &trainer));
     ck_spmd_ok(spmd_trainer_run(trainer, &data.train, steps, keep, h, &result));
+    ck_spmd_ok(spmd_trainer_evaluate(trainer, &data.test, &h->test));
     h->parameters = sum_of_squares(trainer, options->model->params);
     spmd_trainer_destroy(trainer);
     ck_spmd_ok(spmd_mesh_destroy(mesh));
@@ -91,6 +93,8 @@ START_TEST(the_modes_train_alike)
         expect_close(automatic.step[k].accuracy, hand.step[k].accuracy, k, "the accuracy");
     }
     expect_close(automatic.parameters, hand.parameters, cases[_i].steps, "the parameters' sum of squares");
+    expect_close(automatic.test.loss, hand.test.loss, cases[_i].steps, "the test loss");
+    expect_close(automatic.test.accuracy, hand.test.accuracy, cases[_i].steps, "the test accuracy");
     ck_assert_double_lt(hand.step[cases[_i].steps - 1].loss, hand.step[0].loss);
 }
 END_TEST

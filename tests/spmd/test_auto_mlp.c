@@ -53,7 +53,7 @@ static const layout layouts[] = {
     {"both", "data=2,model=2", {"-,model", "model", "model,-", "", "data"}, true, 0},
     {"both, model first", "model=2,data=2", {"-,model", "model", "model,-", "", "data"}, true, 0},
     {"fsdp", "data=2,model=1", {"data", "data", "data", "data", "data"}, false, 3},
-    {"fsdp and tensor parallel", "data=2,model=2", {"data,model", "model", "model,data", "data", "data"}, false, 0},
+    {"fsdp and tensor parallel", "data=2,model=2", {"data,model", "model", "model,data", "data", "data"}, false, 8},
     {"rows over both", "data=2,model=2", {"", "", "", "", "(data,model)"}, false, 1},
     {"rows over both, minor first", "data=2,model=2", {"", "", "", "", "(model,data)"}, false, 0},
     {"weights over both", "data=2,model=2", {"-,(model,data)", "(data,model)", "(data,model)", "model", ""}, false, 0},

@@ -201,7 +201,26 @@ START_TEST(different_recordings_are_named)
 }
 END_TEST
 
-SPMD_TEST_MAIN("jit failures", tcase_add_test(tc, different_recordings_are_named);
+START_TEST(programs_that_are_not_there)
+{
+    spmd_mesh *mesh;
+    spmd_jit *jit;
+    spmd_program_info info;
+    ck_spmd_ok(spmd_mesh_create("x=1", spmd_test_backend(), &mesh));
+    ck_spmd_ok(spmd_jit_create(mesh, &jit));
+    ck_assert_int_eq(spmd_jit_programs(NULL), 0);
+    ck_spmd_fails(spmd_jit_info(NULL, 0, &info), SPMD_EINVAL, "no program 0: 0 are recorded");
+    ck_spmd_fails(spmd_jit_info(jit, 0, &info), SPMD_EINVAL, "no program 0: 0 are recorded");
+    ck_spmd_fails(spmd_jit_info(jit, 0, NULL), SPMD_EINVAL, "out must not be NULL");
+    ck_spmd_fails(spmd_jit_print(NULL, -1, stderr), SPMD_EINVAL, "no program -1: 0 are recorded");
+    ck_spmd_fails(spmd_jit_print(jit, 0, NULL), SPMD_EINVAL, "file must not be NULL");
+    spmd_jit_destroy(jit);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
+SPMD_TEST_MAIN("jit failures", tcase_add_test(tc, programs_that_are_not_there);
+               tcase_add_test(tc, different_recordings_are_named);
                tcase_add_test(tc, a_failure_before_the_first_update_changes_nothing);
                tcase_add_test(tc, a_failure_after_an_update_says_that_arrays_are_undefined);
                tcase_add_test(tc, a_jit_serves_its_own_mesh_only);

@@ -32,11 +32,14 @@ typedef struct variant {
     bool epoch_late;    /* take the epoch after the last look */
     bool one_line;      /* one line a member, no parity */
     bool flag_first;    /* publish, then write what the line says */
+    bool glance;        /* look at the others' flags first; for waiters only before waiting and at the end */
+    bool no_last_look;  /* with glance: not at the end */
     const char *fault;  /* NULL: none may be found */
 } variant;
 
 typedef struct thread {
     uint8_t pc, meeting, other, epoch;
+    bool looked; /* for waiters, since the flag was raised; only with glance */
 } thread;
 
 typedef struct state {
@@ -89,6 +92,13 @@ static void next_other(const variant *v, thread *t, int me)
     t->pc = CHECK;
     if (t->other < v->threads)
         return;
+    if (v->glance && !v->no_last_look && !t->looked) { /* comes back here: the last member is met a second time */
+        t->other--;
+        t->other -= t->other == me;
+        t->pc = LOOK_FOR_WAITERS;
+        return;
+    }
+    t->looked = false;
     t->other = me == 0;
     bool last = t->meeting == v->meetings;
     t->pc = last ? DONE : v->flag_first ? PUBLISH : WRITE;
@@ -109,9 +119,10 @@ static void step(search *x, state *s, int me)
         break;
     case PUBLISH:
         s->sequence[me][line] = t->meeting;
-        t->pc = v->waiters_first ? CHECK : v->flag_first ? WRITE : LOOK_FOR_WAITERS;
+        t->pc = v->waiters_first || v->glance ? CHECK : v->flag_first ? WRITE : LOOK_FOR_WAITERS;
         break;
     case LOOK_FOR_WAITERS:
+        t->looked = v->glance;
         t->pc = s->waiters ? WAKE : v->waiters_first ? PUBLISH : CHECK;
         break;
     case WAKE: /* the epoch and the wake-up are two steps in the code; between them nobody new can sleep on the old one
@@ -123,7 +134,7 @@ static void step(search *x, state *s, int me)
         t->pc = v->waiters_first ? PUBLISH : CHECK;
         break;
     case CHECK:
-        t->pc = arrived ? READ : COUNT_IN;
+        t->pc = arrived ? READ : v->glance && !t->looked ? LOOK_FOR_WAITERS : COUNT_IN;
         break;
     case READ:
         if (s->payload[t->other][line] != t->meeting)
@@ -174,6 +185,14 @@ static void expand(search *x, const state *s)
 static const variant variants[] = {
     {.name = "2 threads", .threads = 2, .meetings = 4},
     {.name = "3 threads", .threads = 3, .meetings = 2},
+    {.name = "a glance first", .threads = 2, .meetings = 4, .glance = true},
+    {.name = "a glance first, 3 threads", .threads = 3, .meetings = 2, .glance = true},
+    {.name = "a glance, no last look",
+     .threads = 2,
+     .meetings = 2,
+     .glance = true,
+     .no_last_look = true,
+     .fault = "everybody sleeps"},
     {.name = "waiters before flag", .threads = 2, .meetings = 2, .waiters_first = true, .fault = "everybody sleeps"},
     {.name = "no second look", .threads = 2, .meetings = 2, .no_recheck = true, .fault = "everybody sleeps"},
     {.name = "epoch after the look", .threads = 2, .meetings = 2, .epoch_late = true, .fault = "everybody sleeps"},

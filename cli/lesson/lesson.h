@@ -1,0 +1,60 @@
+/* Private: what the steps of the two lessons share. A lesson is a list of steps; each says something on the page. */
+#ifndef CLI_LESSON_LESSON_H
+#define CLI_LESSON_LESSON_H
+
+#include "cli/cli.h"
+#include "cli/report/plot.h"
+#include "spmd/spmdkit.h"
+
+enum { LESSON_CLASSES = 10, LESSON_SIDE = 28 };
+
+/* One row of a training's course. */
+typedef struct course {
+    spmd_metrics *rows; /* every step */
+    int64_t count, room;
+} course;
+
+typedef struct lesson {
+    const cli_options *options;
+    bool full;
+    page page;
+    spmd_dataset data;
+    spmd_mesh *mesh;
+    char axes[128];
+    spmd_train_options train;
+    int64_t steps;
+    spmd_trainer *trainer; /* the one that is trained and kept; NULL before that */
+    course course;
+    spmd_train_result result;
+    int32_t *predicted;  /* [test count], after the evaluation */
+    float *confidence;   /* the probabilities of those */
+    double accuracy[2];  /* of f32 and of bf16, on what was evaluated; NaN: not known */
+    double one_device_s; /* examples/s of the baseline */
+} lesson;
+
+typedef spmd_status lesson_step(lesson *l);
+
+/* --- the training lesson --- */
+lesson_step lesson_data, lesson_images, lesson_batches;                                  /* lesson_data.c */
+lesson_step lesson_parameters, lesson_gradients, lesson_sgd, lesson_eager, lesson_chain; /* lesson_step.c */
+lesson_step lesson_train, lesson_curve, lesson_evaluate, lesson_first, lesson_grid, lesson_confusion;
+lesson_step lesson_dtypes, lesson_placement;
+/* --- the multi-device lesson --- */
+lesson_step lesson_mesh, lesson_topology, lesson_shardings, lesson_workload;
+lesson_step lesson_scaling, lesson_modes, lesson_sweep, lesson_next, lesson_trap;
+
+/* --- shared --- */
+const char *lesson_class(const char *dataset, int64_t label); /* "Sneaker" */
+void lesson_curve_plot(page *p, const course *c, const char *name, const char *caption);
+bool course_add(course *c, const spmd_metrics *m); /* false: no memory */
+/* The 5x5 grid of the first test examples, green where right and red where wrong. */
+void lesson_grid_picture(page *p, const spmd_dataset *data, const int32_t *predicted, const float *confidence);
+/* Counts by [class][predicted class], as a picture and a table with per-class per cent. */
+void lesson_confusion_count(const spmd_examples *examples, const int32_t *predicted, int64_t count,
+                            int64_t counts[LESSON_CLASSES][LESSON_CLASSES]);
+void lesson_confusion_show(page *p, const char *dataset, int64_t counts[LESSON_CLASSES][LESSON_CLASSES]);
+/* One row of a table: name, dtype, global shape, spec, block, what devices hold. */
+void lesson_array_row(page *p, const char *name, const spmd_array *array);
+double lesson_now(void);
+
+#endif
