@@ -21,7 +21,7 @@ void cli_describe_array(const spmd_array *array, cli_array_text *out)
     *out = (cli_array_text){.dtype = spmd_dtype_name(spmd_array_dtype(array))};
     if (spmd__layout(&spec, mesh, rank, &layout) != SPMD_OK)
         return;
-    int64_t block[SPMD_MAX_RANK];
+    int64_t block[SPMD_MAX_RANK] = {0};
     for (int d = 0; d < rank; d++) {
         int cuts = spmd__layout_cuts(mesh, &layout, d);
         block[d] = spmd_array_shape(array)[d] / cuts;

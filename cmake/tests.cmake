@@ -30,7 +30,9 @@ endif()
 if(SPMD_SANITIZE STREQUAL "thread")
     list(APPEND test_environment TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/supp/tsan.txt)
 endif()
+set(emu_environment SPMD_TEST_BACKEND=cuda EMU_DEVICES=16 EMU_POLICY=random)
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests tests/test_*.c)
+list(FILTER tests EXCLUDE REGEX "^emu/") # cmake/emu_tests.cmake
 foreach(source IN LISTS tests)
     get_filename_component(name ${source} NAME_WE)
     get_filename_component(folder ${source} DIRECTORY)
@@ -46,7 +48,12 @@ foreach(source IN LISTS tests)
     add_test(NAME ${folder}/${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     set_tests_properties(${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS "${folder}" SKIP_RETURN_CODE 77
         ENVIRONMENT "${test_environment}")
-    # What runs shard functions runs again on the hostile twin of the host backend (test_errors pins host's own texts).
+    if(folder STREQUAL "cuda")
+        set_tests_properties(${folder}/${name} PROPERTIES LABELS "cuda;emu"
+            ENVIRONMENT "${test_environment};SPMD_CUDA_MEMORY=1")
+    endif()
+    # What runs shard functions runs again on the hostile twin of the host backend (test_errors pins host's own texts),
+    # and on emulated CUDA devices.
     if(name STREQUAL "test_huge") # needs half of a small machine's memory
         set_tests_properties(${folder}/${name} PROPERTIES RUN_SERIAL TRUE)
     endif()
@@ -58,6 +65,16 @@ foreach(source IN LISTS tests)
             WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
         set_tests_properties(strict/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS strict
             SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};SPMD_TEST_BACKEND=host-strict")
+        if(SPMD_CUDA STREQUAL "EMU")
+            set(slab 4) # MiB; small ones, because emulated memory is filled with NaN when it is taken
+            if(name STREQUAL "test_large")
+                set(slab 64)
+            endif()
+            add_test(NAME emu/${folder}/${name} COMMAND ${name}
+                WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+            set_tests_properties(emu/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu
+                SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=${slab}")
+        endif()
     endif()
 endforeach()
 
@@ -71,6 +88,10 @@ foreach(source IN LISTS example_tests)
     set_tests_properties(examples/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS examples SKIP_RETURN_CODE 77
         ENVIRONMENT "${test_environment}")
 endforeach()
+
+if(TARGET spmd_emu)
+    include(cmake/emu_tests.cmake)
+endif()
 
 # The installed package, used by another project.
 add_test(NAME install/consumer COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR}

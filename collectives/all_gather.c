@@ -70,6 +70,7 @@ spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_at
                                .shape = gather_shape,
                                .grad = gather_grad,
                                .host = gather_host,
+                               .cuda = SPMD_CUDA_KERNEL(spmd__all_gather_cuda),
                                .list = true,
                                .collective = true};
     SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));

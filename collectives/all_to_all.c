@@ -36,17 +36,23 @@ static spmd_status exchange_grad(spmd_ctx *ctx, const spmd_call *call, const spm
     return exchange(ctx, ct, &attr, gin);
 }
 
+/* A run is the part of a piece behind the dimension; tiled, the dimension itself belongs to it. */
+void spmd__all_to_all_runs(const spmd_kernel_args *args, int n, int64_t *from, int64_t *to)
+{
+    const spmd_view *in = &args->in[0], *out = &args->out[0];
+    int tiled = args->attr->i[TILED] != 0;
+    *from = spmd__coll_run(in->shape, (int)args->attr->i[SPLIT] + !tiled, in->rank) / (tiled ? n : 1);
+    *to = spmd__coll_run(out->shape, (int)args->attr->i[CONCAT] + !tiled, out->rank) / (tiled ? n : 1);
+}
+
 static spmd_status exchange_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *in = &args->in[0], *out = &args->out[0];
-    const int64_t *i = args->attr->i;
     spmd_coll coll;
     SPMD_TRY(spmd__coll_open(ctx, "all_to_all", args, NULL, &coll));
-    int n = coll.n, tiled = i[TILED] != 0;
-    /* A run is the part of a piece behind the dimension; tiled, the dimension itself belongs to it. */
-    int64_t count = spmd_view_count(in) / n;
-    int64_t from = spmd__coll_run(in->shape, (int)i[SPLIT] + !tiled, in->rank) / (tiled ? n : 1);
-    int64_t to = spmd__coll_run(out->shape, (int)i[CONCAT] + !tiled, out->rank) / (tiled ? n : 1);
+    int n = coll.n;
+    int64_t from, to, count = spmd_view_count(in) / n;
+    spmd__all_to_all_runs(args, n, &from, &to);
     for (int step = 0; step < n; step++) { /* everybody starts with another block */
         int k = (coll.me + step) % n;
         spmd__copy_piece(coll.copy, out->data, (spmd_pieces){to, n, k}, coll.posts[k].data,
@@ -62,6 +68,7 @@ static spmd_status exchange(spmd_ctx *ctx, const spmd_tensor *in, const spmd_att
                                .shape = exchange_shape,
                                .grad = exchange_grad,
                                .host = exchange_host,
+                               .cuda = SPMD_CUDA_KERNEL(spmd__all_to_all_cuda),
                                .collective = true};
     SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
     return SPMD_OK;

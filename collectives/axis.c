@@ -2,6 +2,8 @@
  * attributes, which must be the same on every shard. */
 #include "collectives/coll.h"
 
+spmd_status spmd__axis_index_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status index_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -19,7 +21,11 @@ static spmd_status index_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 
 spmd_status spmd_axis_index(spmd_ctx *ctx, const char *axes, spmd_tensor *out)
 {
-    static const spmd_op op = {.name = "axis_index", .shape = index_shape, .host = index_host, .collective = true};
+    static const spmd_op op = {.name = "axis_index",
+                               .shape = index_shape,
+                               .host = index_host,
+                               .cuda = SPMD_CUDA_KERNEL(spmd__axis_index_cuda),
+                               .collective = true};
     spmd_attr attr = {0};
     SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), axes, &attr.axes));
     SPMD_TRY(spmd__emit(ctx, &op, &attr, NULL, 0, out, 1));

@@ -9,6 +9,10 @@
 #include "collectives/collectives.h"
 #include "spmd/host/meet.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef void spmd_copy(void *dst, const void *src, size_t bytes);
 spmd_copy spmd__copy;   /* memcpy; of no bytes, even at NULL, nothing */
 spmd_copy spmd__stream; /* the same past the caches */
@@ -111,10 +115,25 @@ typedef struct spmd_pieces {
 void spmd__copy_piece(spmd_copy *copy, void *dst, spmd_pieces to, const void *src, spmd_pieces from, int64_t count,
                       size_t size);
 
+/* Runs of all_to_all's pieces in its input and output, for a team of n. */
+void spmd__all_to_all_runs(const spmd_kernel_args *args, int n, int64_t *from, int64_t *to);
+
 /* --- those that are each other's transposes; attr as above --- */
 spmd_status spmd__all_gather(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
 spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
 /* This shard's slice. Local. */
 spmd_status spmd__slice_own(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out);
+
+/* --- the descriptors' kernels on backend cuda --- */
+spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__all_gather_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__psum_scatter_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__all_to_all_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__ppermute_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__pbroadcast_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -4,6 +4,8 @@
 #include "spmd/linear.h"
 #include <string.h>
 
+spmd_status spmd__keep_at_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 /* attr.i[0]: the source's axis index */
 
 static spmd_status broadcast_shape(spmd_ctx *ctx, spmd_call *call)
@@ -54,8 +56,12 @@ static spmd_status keep_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_te
 static spmd_status broadcast_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                                   spmd_tensor *gin)
 {
-    static const spmd_op keep_at = {
-        .name = "keep_at", .shape = keep_shape, .grad = keep_grad, .host = keep_host, .linear = 1};
+    static const spmd_op keep_at = {.name = "keep_at",
+                                    .shape = keep_shape,
+                                    .grad = keep_grad,
+                                    .host = keep_host,
+                                    .cuda = SPMD_CUDA_KERNEL(spmd__keep_at_cuda),
+                                    .linear = 1};
     (void)need;
     unsigned pending = ct->vary & call->attr.axes.mask;
     spmd_tensor settled = *ct;
@@ -71,6 +77,7 @@ spmd_status(spmd_pbroadcast)(spmd_ctx *ctx, const spmd_tensor *in, const char *t
                                .shape = broadcast_shape,
                                .grad = broadcast_grad,
                                .host = broadcast_host,
+                               .cuda = SPMD_CUDA_KERNEL(spmd__pbroadcast_cuda),
                                .collective = true};
     spmd_attr attr = {.i = {source}};
     SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &attr.axes));

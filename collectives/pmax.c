@@ -4,12 +4,14 @@
 static const spmd_op pmax = {.name = "pmax",
                              .shape = spmd__reduction_shape,
                              .host = spmd__reduction_host,
+                             .cuda = SPMD_CUDA_KERNEL(spmd__reduction_cuda),
                              .in_place = true,
                              .list = true,
                              .collective = true};
 static const spmd_op pmin = {.name = "pmin",
                              .shape = spmd__reduction_shape,
                              .host = spmd__reduction_host,
+                             .cuda = SPMD_CUDA_KERNEL(spmd__reduction_cuda),
                              .in_place = true,
                              .list = true,
                              .collective = true};

@@ -44,8 +44,12 @@ static spmd_status permute_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 
 static spmd_status permute(spmd_ctx *ctx, const spmd_tensor *in, const spmd_attr *attr, spmd_tensor *out)
 {
-    static const spmd_op op = {
-        .name = "ppermute", .shape = permute_shape, .grad = permute_grad, .host = permute_host, .collective = true};
+    static const spmd_op op = {.name = "ppermute",
+                               .shape = permute_shape,
+                               .grad = permute_grad,
+                               .host = permute_host,
+                               .cuda = SPMD_CUDA_KERNEL(spmd__ppermute_cuda),
+                               .collective = true};
     SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));
     return SPMD_OK;
 }

@@ -7,6 +7,7 @@ static const spmd_op psum = {
     .shape = spmd__reduction_shape,
     .grad = spmd__reduction_grad,
     .host = spmd__reduction_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__reduction_cuda),
     .in_place = true,
     .list = true,
     .collective = true,

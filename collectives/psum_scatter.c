@@ -65,6 +65,7 @@ spmd_status spmd__psum_scatter(spmd_ctx *ctx, const spmd_tensor *in, const spmd_
                                .shape = scatter_shape,
                                .grad = scatter_grad,
                                .host = scatter_host,
+                               .cuda = SPMD_CUDA_KERNEL(spmd__psum_scatter_cuda),
                                .list = true,
                                .collective = true};
     SPMD_TRY(spmd__emit(ctx, &op, attr, in, 1, out, 1));

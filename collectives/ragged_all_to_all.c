@@ -4,12 +4,12 @@
  * which clears the rows that are received, and ragged_return, which brings cotangents of rows back to where the rows
  * came from (added there, since one row may be sent to many). All three take the same tables; only the first checks
  * them. */
-#include "collectives/coll.h"
+#include "collectives/ragged.h"
 #include "spmd/linear.h"
 #include <string.h>
 
-enum { INTO, OPERAND, TABLES };                                           /* inputs */
-enum { INPUT_OFFSETS, SEND_SIZES, OUTPUT_OFFSETS, RECV_SIZES, N_TABLES }; /* the tables among them */
+enum { INTO = SPMD_RAGGED_INTO, OPERAND = SPMD_RAGGED_OPERAND, TABLES = SPMD_RAGGED_TABLES, N_TABLES = 4 };
+enum { INPUT_OFFSETS, SEND_SIZES, OUTPUT_OFFSETS, RECV_SIZES }; /* the tables among the inputs */
 static const char *const table_names[N_TABLES] = {"input_offsets", "send_sizes", "output_offsets", "recv_sizes"};
 
 /* What the others read: the rows to take, and the tables. */
@@ -78,15 +78,15 @@ static spmd_status shape_operand(spmd_ctx *ctx, spmd_call *call)
 }
 
 static spmd_status open_tables(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const void *rows,
-                               spmd_coll *coll)
+                               const spmd_ragged_moves *moves, spmd_coll *coll)
 {
-    ragged_post *post = spmd__scratch(ctx, sizeof *post);
+    ragged_post *post = moves->memory(ctx, sizeof *post);
     if (!post)
         return SPMD_ENOMEM;
     post->rows = rows;
     for (int k = 0; k < N_TABLES; k++)
         post->table[k] = args->in[TABLES + k].data;
-    return spmd__coll_open(ctx, op, args, &(spmd_post){post, NULL}, coll);
+    return moves->open(ctx, op, args, &(spmd_post){post, NULL}, coll);
 }
 
 /* [offset, offset + size) must be rows. */
@@ -134,7 +134,7 @@ static spmd_status check_received(const spmd_kernel_args *args, const spmd_coll 
     return SPMD_OK;
 }
 
-static spmd_status ragged_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+spmd_status spmd__ragged(spmd_ctx *ctx, const spmd_kernel_args *args, const spmd_ragged_moves *moves)
 {
     const spmd_view *into = &args->in[INTO], *operand = &args->in[OPERAND], *out = &args->out[0];
     int n = (int)args->in[TABLES].shape[0], me = spmd__axes_index(ctx, &args->attr->axes);
@@ -142,53 +142,95 @@ static spmd_status ragged_host(spmd_ctx *ctx, const spmd_kernel_args *args)
         SPMD_TRY(check_range(me, k, "input_offsets", "send_sizes", own_entry(args, INPUT_OFFSETS, k),
                              own_entry(args, SEND_SIZES, k), operand->shape[0]));
     spmd_coll coll;
-    SPMD_TRY(open_tables(ctx, "ragged_all_to_all", args, operand->data, &coll));
+    SPMD_TRY(open_tables(ctx, "ragged_all_to_all", args, operand->data, moves, &coll));
     SPMD_TRY(check_received(args, &coll));
     size_t row = row_bytes(out);
     if (out->data != into->data)
-        spmd__copy(out->data, into->data, (size_t)out->shape[0] * row);
+        SPMD_TRY(moves->copy(ctx, out->data, into->data, (size_t)out->shape[0] * row));
     for (int k = 0; k < n; k++) {
         const ragged_post *post = coll.posts[k].data;
         range r = received(args, &coll, k);
         size_t first = (size_t)entry(args, INPUT_OFFSETS, post->table[INPUT_OFFSETS], coll.me);
-        spmd__copy((char *)out->data + (size_t)r.first * row, (const char *)post->rows + first * row,
-                   (size_t)r.size * row);
+        SPMD_TRY(moves->copy(ctx, (char *)out->data + (size_t)r.first * row, (const char *)post->rows + first * row,
+                             (size_t)r.size * row));
     }
-    return spmd__coll_close(ctx, &coll);
+    return moves->close(ctx, &coll);
+}
+
+spmd_status spmd__ragged_keep(spmd_ctx *ctx, const spmd_kernel_args *args, const spmd_ragged_moves *moves)
+{
+    const spmd_view *in = &args->in[INTO], *out = &args->out[0];
+    size_t row = row_bytes(out);
+    spmd_coll coll;
+    SPMD_TRY(open_tables(ctx, "ragged_keep", args, NULL, moves, &coll));
+    SPMD_TRY(moves->copy(ctx, out->data, in->data, (size_t)out->shape[0] * row));
+    for (int k = 0; k < coll.n; k++) {
+        range r = received(args, &coll, k);
+        SPMD_TRY(moves->clear(ctx, (char *)out->data + (size_t)r.first * row, (size_t)r.size * row));
+    }
+    return moves->close(ctx, &coll);
+}
+
+spmd_status spmd__ragged_return(spmd_ctx *ctx, const spmd_kernel_args *args, const spmd_ragged_moves *moves)
+{
+    const spmd_view *in = &args->in[INTO], *out = &args->out[0];
+    size_t row = row_bytes(out);
+    spmd_coll coll;
+    SPMD_TRY(open_tables(ctx, "ragged_return", args, in->data, moves, &coll));
+    SPMD_TRY(moves->clear(ctx, out->data, (size_t)out->shape[0] * row));
+    for (int k = 0; k < coll.n; k++) {
+        const ragged_post *post = coll.posts[k].data;
+        void *dst = (char *)out->data + (size_t)own_entry(args, INPUT_OFFSETS, k) * row;
+        const void *more = (const char *)post->rows + (size_t)own_entry(args, OUTPUT_OFFSETS, k) * row;
+        int64_t count = own_entry(args, SEND_SIZES, k) * spmd__coll_run(out->shape, 1, out->rank);
+        SPMD_TRY(moves->add(ctx, dst, more, out->dtype, count));
+    }
+    return moves->close(ctx, &coll);
+}
+
+static spmd_status host_copy(spmd_ctx *ctx, void *to, const void *from, size_t bytes)
+{
+    (void)ctx;
+    spmd__copy(to, from, bytes);
+    return SPMD_OK;
+}
+
+static spmd_status host_clear(spmd_ctx *ctx, void *at, size_t bytes)
+{
+    (void)ctx;
+    if (bytes)
+        memset(at, 0, bytes);
+    return SPMD_OK;
+}
+
+static spmd_status host_add(spmd_ctx *ctx, void *to, const void *more, spmd_dtype dtype, int64_t count)
+{
+    (void)ctx;
+    spmd_fold fold = {SPMD_REDUCE_SUM, dtype, dtype, 1, false};
+    spmd__fold(&fold, (const void *[]){to, more}, 2, &to, 1, count);
+    return SPMD_OK;
+}
+
+static const spmd_ragged_moves on_host = {.memory = spmd__scratch,
+                                          .open = spmd__coll_open,
+                                          .close = spmd__coll_close,
+                                          .copy = host_copy,
+                                          .clear = host_clear,
+                                          .add = host_add};
+
+static spmd_status ragged_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    return spmd__ragged(ctx, args, &on_host);
 }
 
 static spmd_status keep_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    const spmd_view *in = &args->in[INTO], *out = &args->out[0];
-    size_t row = row_bytes(out);
-    spmd_coll coll;
-    SPMD_TRY(open_tables(ctx, "ragged_keep", args, NULL, &coll));
-    spmd__copy(out->data, in->data, (size_t)out->shape[0] * row);
-    for (int k = 0; k < coll.n; k++) {
-        range r = received(args, &coll, k);
-        if (r.size * (int64_t)row > 0)
-            memset((char *)out->data + (size_t)r.first * row, 0, (size_t)r.size * row);
-    }
-    return spmd__coll_close(ctx, &coll);
+    return spmd__ragged_keep(ctx, args, &on_host);
 }
 
 static spmd_status return_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    const spmd_view *in = &args->in[INTO], *out = &args->out[0];
-    spmd_fold fold = {SPMD_REDUCE_SUM, out->dtype, out->dtype, 1, false};
-    size_t row = row_bytes(out);
-    spmd_coll coll;
-    SPMD_TRY(open_tables(ctx, "ragged_return", args, in->data, &coll));
-    if (spmd_view_count(out))
-        memset(out->data, 0, (size_t)out->shape[0] * row);
-    for (int k = 0; k < coll.n; k++) {
-        const ragged_post *post = coll.posts[k].data;
-        void *dst = (char *)out->data + (size_t)own_entry(args, INPUT_OFFSETS, k) * row;
-        const void *src[] = {dst, (const char *)post->rows + (size_t)own_entry(args, OUTPUT_OFFSETS, k) * row};
-        int64_t count = own_entry(args, SEND_SIZES, k) * spmd__coll_run(out->shape, 1, out->rank);
-        spmd__fold(&fold, src, 2, &dst, 1, count);
-    }
-    return spmd__coll_close(ctx, &coll);
+    return spmd__ragged_return(ctx, args, &on_host);
 }
 
 static spmd_status ragged_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
@@ -202,18 +244,21 @@ static const spmd_op ragged = {.name = "ragged_all_to_all",
                                .shape = shape_into,
                                .grad = ragged_grad,
                                .host = ragged_host,
+                               .cuda = SPMD_CUDA_KERNEL(spmd__ragged_cuda),
                                .in_place = true, /* nobody else reads `into` */
                                .collective = true};
 static const spmd_op ragged_keep = {.name = "ragged_keep",
                                     .shape = shape_into,
                                     .grad = keep_grad,
                                     .host = keep_host,
+                                    .cuda = SPMD_CUDA_KERNEL(spmd__ragged_keep_cuda),
                                     .like = 1u << OPERAND,
                                     .collective = true};
 static const spmd_op ragged_return = {.name = "ragged_return",
                                       .shape = shape_operand,
                                       .grad = return_grad,
                                       .host = return_host,
+                                      .cuda = SPMD_CUDA_KERNEL(spmd__ragged_return_cuda),
                                       .like = 1u << OPERAND,
                                       .collective = true};
 

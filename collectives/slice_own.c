@@ -6,6 +6,9 @@
 #include "spmd/linear.h"
 #include <string.h>
 
+spmd_status spmd__slice_own_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__pad_own_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status slice_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_mesh *mesh = spmd_ctx_mesh(ctx);
@@ -58,9 +61,18 @@ static spmd_status slice_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_t
 static spmd_status pad_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                             spmd_tensor *gin);
 
-static const spmd_op slice_own = {
-    .name = "slice_own", .shape = slice_shape, .grad = slice_grad, .host = slice_host, .linear = 1};
-static const spmd_op pad_own = {.name = "pad_own", .shape = pad_shape, .grad = pad_grad, .host = pad_host, .linear = 1};
+static const spmd_op slice_own = {.name = "slice_own",
+                                  .shape = slice_shape,
+                                  .grad = slice_grad,
+                                  .host = slice_host,
+                                  .cuda = SPMD_CUDA_KERNEL(spmd__slice_own_cuda),
+                                  .linear = 1};
+static const spmd_op pad_own = {.name = "pad_own",
+                                .shape = pad_shape,
+                                .grad = pad_grad,
+                                .host = pad_host,
+                                .cuda = SPMD_CUDA_KERNEL(spmd__pad_own_cuda),
+                                .linear = 1};
 
 static spmd_status slice_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                               spmd_tensor *gin)

@@ -6,6 +6,10 @@
 #include "spmd/dtype.h"
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum { SPMD__TILE = 1024 }; /* elements; 4 KiB of f32: a few tiles stay in L1 */
 
 void spmd__widen(spmd_dtype dtype, const void *from, int64_t n, float *to);        /* f32, bf16, f16 */
@@ -25,4 +29,7 @@ static inline void *spmd__element(void *base, spmd_dtype dtype, int64_t i)
     return (char *)base + (size_t)i * spmd_dtype_size(dtype);
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

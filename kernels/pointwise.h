@@ -7,6 +7,10 @@
 #include "kernels/elements.h"
 #include "spmd/rule.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Shape functions, for a descriptor's .shape. */
 spmd_status spmd__unary_shape(spmd_ctx *ctx, spmd_call *call);  /* floating, the input's shape */
 spmd_status spmd__binary_shape(spmd_ctx *ctx, spmd_call *call); /* floating, one dtype, broadcast */
@@ -49,4 +53,7 @@ const float *spmd__run_f32(const spmd__runs *runs, int k, float *tile); /* the s
 /* Sums x to the shape of `like`, which broadcasts to x's: the gradient of broadcasting. Equal shapes: out = x. */
 spmd_status spmd__sum_to(spmd_ctx *ctx, const spmd_tensor *x, const spmd_tensor *like, spmd_tensor *out);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -102,13 +102,7 @@ static int64_t reduced_count(int rank, const int64_t *shape, unsigned mask)
     return count;
 }
 
-/* Some dimensions of x, the last first. */
-typedef struct dim_list {
-    int n;
-    int64_t size[SPMD_MAX_RANK], stride[SPMD_MAX_RANK], count;
-} dim_list;
-
-static void add_dim(dim_list *s, int64_t size, int64_t stride)
+static void add_dim(spmd__dim_list *s, int64_t size, int64_t stride)
 {
     s->size[s->n] = size;
     s->stride[s->n++] = stride;
@@ -116,7 +110,7 @@ static void add_dim(dim_list *s, int64_t size, int64_t stride)
 }
 
 /* Where in x the i-th combination of indices begins, row-major. */
-static int64_t offset(const dim_list *s, int64_t i)
+static int64_t offset(const spmd__dim_list *s, int64_t i)
 {
     int64_t at = 0;
     for (int k = 0; k + 1 < s->n; k++) {
@@ -126,16 +120,9 @@ static int64_t offset(const dim_list *s, int64_t i)
     return s->n ? at + i * s->stride[s->n - 1] : at;
 }
 
-/* x's dimensions, neighbours of one kind merged: the last one, and the others by kind. */
-typedef struct plan {
-    dim_list kept, reduced;
-    int64_t last;
-    bool last_reduced;
-} plan;
-
-static plan make_plan(const spmd_view *x, unsigned mask)
+spmd__reduce_plan spmd__plan_reduction(const spmd_view *x, unsigned mask)
 {
-    plan p = {.kept = {.count = 1}, .reduced = {.count = 1}, .last = 1, .last_reduced = true};
+    spmd__reduce_plan p = {.kept = {.count = 1}, .reduced = {.count = 1}, .last = 1, .last_reduced = true};
     int d = x->rank - 1;
     int64_t stride = 1;
     while (d >= 0 && x->shape[d] == 1)
@@ -164,7 +151,7 @@ static const float *floats(const spmd_view *x, int64_t at, int64_t n, float *til
     return tile;
 }
 
-static double fold_one(const spmd_view *x, const plan *p, int64_t base, const spmd__fold *fold)
+static double fold_one(const spmd_view *x, const spmd__reduce_plan *p, int64_t base, const spmd__fold *fold)
 {
     float tile[SPMD__TILE];
     double accumulator = fold->start;
@@ -178,8 +165,8 @@ static double fold_one(const spmd_view *x, const plan *p, int64_t base, const sp
     return accumulator;
 }
 
-static void fold_columns(const spmd_view *x, const plan *p, int64_t base, int64_t n, const spmd__fold *fold,
-                         double *accumulators)
+static void fold_columns(const spmd_view *x, const spmd__reduce_plan *p, int64_t base, int64_t n,
+                         const spmd__fold *fold, double *accumulators)
 {
     float tile[SPMD__TILE];
     for (int64_t i = 0; i < n; i++)
@@ -191,7 +178,7 @@ static void fold_columns(const spmd_view *x, const plan *p, int64_t base, int64_
 spmd_status spmd__reduce_host(const spmd_kernel_args *args, unsigned mask, const spmd__fold *fold, double divisor)
 {
     const spmd_view *x = &args->in[0], *y = &args->out[0];
-    plan p = make_plan(x, mask);
+    spmd__reduce_plan p = spmd__plan_reduction(x, mask);
     double accumulators[SPMD__TILE];
     float result[SPMD__TILE];
     if (spmd_view_count(y) == 0)

@@ -6,6 +6,25 @@
 
 #include "spmd/rule.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Some dimensions of x, the last first. */
+typedef struct spmd__dim_list {
+    int n;
+    int64_t size[SPMD_MAX_RANK], stride[SPMD_MAX_RANK], count;
+} spmd__dim_list;
+
+/* x's dimensions, neighbours of one kind merged: the last one, and the others by kind. */
+typedef struct spmd__reduce_plan {
+    spmd__dim_list kept, reduced;
+    int64_t last;
+    bool last_reduced;
+} spmd__reduce_plan;
+spmd__reduce_plan spmd__plan_reduction(const spmd_view *x, unsigned mask);
+unsigned spmd__sum_to_mask(const spmd_view *x, const spmd_view *y); /* what sum_to sums */
+
 /* How a reduction folds elements into accumulators. Accumulators are doubles: a sum of millions of f32 then needs no
  * tree to be right to the last bit but one, and the order of elements can simply be memory order. */
 typedef struct spmd__fold {
@@ -28,4 +47,7 @@ spmd_status spmd__emit_reduction(spmd_ctx *ctx, const spmd_op *op, const spmd_te
 /* Repeats `reduced`, a reduction's output or its cotangent, over in[0]'s shape. */
 spmd_status spmd__unreduce(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *reduced, spmd_tensor *out);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

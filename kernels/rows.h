@@ -45,7 +45,7 @@ static inline int64_t spmd__row_count(const spmd_view *view)
 /* Column sums over many rows: rows add to a block, every SPMD__SUM_BLOCK rows the block is added to the sums. Rounding
  * errors then grow with rows / SPMD__SUM_BLOCK, and the order is fixed. */
 enum { SPMD__SUM_BLOCK = 32 };
-static inline void spmd__add_block(float *restrict sums, float *restrict block, int64_t n)
+static inline void spmd__add_block(float *__restrict__ sums, float *__restrict__ block, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         sums[i] += block[i];

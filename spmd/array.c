@@ -28,27 +28,69 @@ spmd_status spmd__array_shell(spmd_mesh *mesh, spmd_dtype dtype, int rank, const
     return SPMD_OK;
 }
 
-/* Walks the contiguous runs of a device's block: `run` bytes at block offset `at_block` and global offset `at_host`. */
-static void copy_block(const spmd_array *array, int device, char *block, char *host, bool to_block)
+/* The contiguous runs of a block in the global array. */
+typedef struct runs {
+    size_t bytes; /* of a run */
+    int outer;    /* dimensions from `outer` on are one run */
+    int64_t index[SPMD_MAX_RANK], first[SPMD_MAX_RANK];
+} runs;
+
+static runs first_run(const spmd_array *array, int device)
 {
-    size_t run = spmd_dtype_size(array->dtype);
-    int outer = array->rank; /* dimensions from `outer` on are one run */
-    while (outer > 0 && array->block_shape[outer - 1] == array->shape[outer - 1])
-        run *= (size_t)array->shape[--outer];
-    if (outer > 0)
-        run *= (size_t)array->block_shape[--outer];
-    int64_t index[SPMD_MAX_RANK] = {0}, first[SPMD_MAX_RANK] = {0};
+    runs r = {.bytes = spmd_dtype_size(array->dtype), .outer = array->rank};
+    while (r.outer > 0 && array->block_shape[r.outer - 1] == array->shape[r.outer - 1])
+        r.bytes *= (size_t)array->shape[--r.outer];
+    if (r.outer > 0)
+        r.bytes *= (size_t)array->block_shape[--r.outer];
     for (int d = 0; d < array->rank; d++)
-        first[d] = array->block_shape[d] * spmd__layout_index(array->mesh, &array->layout, device, d);
-    for (size_t at_block = 0; at_block < array->block_bytes; at_block += run) {
-        size_t at_host = 0;
-        for (int d = 0; d < array->rank; d++)
-            at_host = at_host * (size_t)array->shape[d] + (size_t)(first[d] + index[d]);
-        at_host *= spmd_dtype_size(array->dtype);
-        memcpy(to_block ? block + at_block : host + at_host, to_block ? host + at_host : block + at_block, run);
-        for (int d = outer - 1; d >= 0 && ++index[d] == array->block_shape[d]; d--)
-            index[d] = 0;
+        r.first[d] = array->block_shape[d] * spmd__layout_index(array->mesh, &array->layout, device, d);
+    return r;
+}
+
+/* Where the present run begins in the global array; in bytes. */
+static size_t run_offset(const spmd_array *array, const runs *r)
+{
+    size_t offset = 0;
+    for (int d = 0; d < array->rank; d++)
+        offset = offset * (size_t)array->shape[d] + (size_t)(r->first[d] + r->index[d]);
+    return offset * spmd_dtype_size(array->dtype);
+}
+
+static void copy_runs(const spmd_array *array, runs r, char *block, char *host, bool to_block)
+{
+    for (size_t at_block = 0; at_block < array->block_bytes; at_block += r.bytes) {
+        char *global = host + run_offset(array, &r), *local = block + at_block;
+        memcpy(to_block ? local : global, to_block ? global : local, r.bytes);
+        for (int d = r.outer - 1; d >= 0 && ++r.index[d] == array->block_shape[d]; d--)
+            r.index[d] = 0;
     }
+}
+
+/* A device's block to or from the global array in host memory; many runs of a remote block are packed first. */
+static spmd_status copy_block(const spmd_array *array, int device, char *host, bool to_block)
+{
+    spmd_device *at = &array->mesh->devices[device];
+    char *block = array->block[device];
+    runs r = first_run(array, device);
+    if (!array->mesh->backend->remote) {
+        copy_runs(array, r, block, host, to_block);
+        return SPMD_OK;
+    }
+    size_t bytes = array->block_bytes;
+    if (bytes <= r.bytes)
+        return to_block ? spmd__block_put(at, block, host + run_offset(array, &r), bytes)
+                        : spmd__block_get(at, host + run_offset(array, &r), block, bytes);
+    char *packed = spmd__alloc(array->mesh, bytes);
+    if (!packed)
+        return SPMD_ENOMEM;
+    if (to_block)
+        copy_runs(array, r, packed, host, true);
+    spmd_status status = to_block ? spmd__block_put(at, block, packed, bytes)
+                                  : spmd__block_get(at, packed, block, bytes);
+    if (!to_block && status == SPMD_OK)
+        copy_runs(array, r, packed, host, false);
+    spmd__free(packed);
+    return status;
 }
 
 static spmd_status check_copy(const spmd_array *array, const char *function)
@@ -59,9 +101,9 @@ static spmd_status check_copy(const spmd_array *array, const char *function)
     return SPMD_OK;
 }
 
-void spmd__update_block(spmd_array *array, int device, const void *host)
+spmd_status spmd__update_block(spmd_array *array, int device, const void *host)
 {
-    copy_block(array, device, array->block[device], (char *)host, true);
+    return copy_block(array, device, (char *)host, true);
 }
 
 spmd_status spmd__check_update(const spmd_array *array)
@@ -74,8 +116,43 @@ spmd_status spmd_shard_update(spmd_array *array, const void *host)
     SPMD_CHECK(array && host, SPMD_EINVAL, "spmd_shard_update: array and host must not be NULL");
     SPMD_TRY(check_copy(array, "spmd_shard_update"));
     for (int d = 0; d < array->mesh->ndevices; d++)
-        spmd__update_block(array, d, host);
+        SPMD_TRY(spmd__update_block(array, d, host));
     return SPMD_OK;
+}
+
+static void repeat(char *block, size_t bytes, const char *element, size_t size)
+{
+    enum { MOST = 4096 }; /* what has been written and is copied again stays in the caches */
+    if (!bytes)
+        return;
+    memcpy(block, element, size);
+    for (size_t done = size, step; done < bytes; done += step) {
+        step = done < MOST ? done : MOST;
+        step = step < bytes - done ? step : bytes - done;
+        memcpy(block + done, block, step);
+    }
+}
+
+/* Every element of every block. */
+static spmd_status fill(spmd_array *array, const char element[8])
+{
+    size_t bytes = array->block_bytes, size = spmd_dtype_size(array->dtype);
+    int n = array->mesh->ndevices;
+    if (!array->mesh->backend->remote) {
+        for (int d = 0; d < n; d++)
+            repeat(array->block[d], bytes, element, size);
+        return SPMD_OK;
+    }
+    char small[64], *block = bytes <= sizeof small ? small : spmd__alloc(array->mesh, bytes);
+    if (!block)
+        return SPMD_ENOMEM;
+    repeat(block, bytes, element, size);
+    spmd_status status = SPMD_OK;
+    for (int d = 0; d < n && status == SPMD_OK; d++)
+        status = spmd__block_put(&array->mesh->devices[d], array->block[d], block, bytes);
+    if (block != small)
+        spmd__free(block);
+    return status;
 }
 
 spmd_status spmd_shard(spmd_mesh *mesh, const void *host, spmd_dtype dtype, int rank, const int64_t *shape,
@@ -87,13 +164,11 @@ spmd_status spmd_shard(spmd_mesh *mesh, const void *host, spmd_dtype dtype, int 
     SPMD_TRY(spmd__array_shell(mesh, dtype, rank, shape, &spec, &array));
     spmd_status status = SPMD_OK;
     for (int d = 0; d < mesh->ndevices && status == SPMD_OK; d++) {
-        array->block[d] = spmd__alloc(mesh, array->block_bytes);
+        array->block[d] = spmd__block_alloc(&mesh->devices[d], array->block_bytes);
         status = array->block[d] ? SPMD_OK : SPMD_ENOMEM;
-        if (array->block[d] && !host)
-            memset(array->block[d], 0, array->block_bytes);
     }
-    if (status == SPMD_OK && host)
-        status = spmd_shard_update(array, host);
+    if (status == SPMD_OK)
+        status = host ? spmd_shard_update(array, host) : fill(array, (const char[8]){0});
     if (status != SPMD_OK)
         spmd_array_destroy(array);
     else
@@ -111,7 +186,7 @@ spmd_status spmd_unshard(const spmd_array *array, void *host)
         for (int a = 0; a < array->mesh->naxes; a++)
             copy |= !(named >> a & 1) && spmd_mesh_coord(array->mesh, d, a) > 0;
         if (!copy)
-            copy_block(array, d, array->block[d], host, false);
+            SPMD_TRY(copy_block(array, d, host, false));
     }
     return SPMD_OK;
 }
@@ -152,7 +227,6 @@ spmd_status spmd_array_set(spmd_array *array, double value)
 {
     SPMD_CHECK(array, SPMD_EINVAL, "spmd_array_set: array must not be NULL");
     char element[8];
-    size_t size = spmd_dtype_size(array->dtype);
     if (!spmd_dtype_is_float(array->dtype)) {
         double least, top;
         integer_range(array->dtype, &least, &top);
@@ -160,10 +234,7 @@ spmd_status spmd_array_set(spmd_array *array, double value)
                    spmd_dtype_name(array->dtype));
     }
     encode(value, array->dtype, element);
-    for (int d = 0; d < array->mesh->ndevices; d++)
-        for (size_t at = 0; at < array->block_bytes; at += size)
-            memcpy((char *)array->block[d] + at, element, size);
-    return SPMD_OK;
+    return fill(array, element);
 }
 
 void spmd_array_destroy(spmd_array *array)
@@ -177,7 +248,7 @@ void spmd_array_destroy(spmd_array *array)
         return;
     }
     for (int d = 0; d < mesh->ndevices; d++)
-        spmd__free(array->block[d]);
+        spmd__block_free(mesh, array->block[d]);
     spmd__free(array);
 }
 

@@ -146,6 +146,19 @@ static double element(const void *data, spmd_dtype dtype, size_t i)
     }
 }
 
+/* Copies for the host of the same value on this device and on another one. */
+static spmd_status fetch_both(spmd_ctx *ctx, int other, size_t bytes, const char **here, const char **there)
+{
+    char *copies = spmd__scratch(ctx, 2 * bytes);
+    if (!copies)
+        return SPMD_ENOMEM;
+    SPMD_TRY(spmd__block_get(ctx->device, copies, *here, bytes));
+    SPMD_TRY(spmd__block_get(&ctx->mesh->devices[other], copies + bytes, *there, bytes));
+    *here = copies;
+    *there = copies + bytes;
+    return SPMD_OK;
+}
+
 /* Compares this shard's bytes with those of the first shard along the axes over which the output claims equality. */
 static spmd_status compare_replicas(spmd_ctx *ctx, int k, const spmd_tensor *mine, const result *const *results)
 {
@@ -158,14 +171,19 @@ static spmd_status compare_replicas(spmd_ctx *ctx, int k, const spmd_tensor *min
         first = first * mesh->size[a] + (named >> a & 1 ? ctx->coord[a] : 0);
     const spmd_tensor *other = &results[first]->out[k];
     size_t size = spmd_dtype_size(mine->dtype), n = (size_t)spmd_count(mine);
-    if (first == ctx->id || !memcmp(mine->memory, other->memory, n * size))
+    const char *here = mine->memory, *there = other->memory;
+    if (first == ctx->id)
+        return SPMD_OK;
+    if (mesh->backend->remote)
+        SPMD_TRY(fetch_both(ctx, first, n * size, &here, &there));
+    if (!memcmp(here, there, n * size))
         return SPMD_OK;
     size_t i = 0;
-    while (!memcmp((char *)mine->memory + i * size, (char *)other->memory + i * size, size))
+    while (!memcmp(here + i * size, there + i * size, size))
         i++;
     return SPMD_FAIL(SPMD_EREPLICATION,
                      "output %d claims to be replicated, but element %zu is %.9g on shard %d and %.9g on shard %d", k,
-                     i, element(other->memory, mine->dtype, i), first, element(mine->memory, mine->dtype, i), ctx->id);
+                     i, element(there, mine->dtype, i), first, element(here, mine->dtype, i), ctx->id);
 }
 
 /* A created output: device 0 writes its type, every device its own block. */
@@ -182,22 +200,22 @@ spmd_status spmd__fill_shell(spmd_ctx *ctx, int k, const spmd_tensor *t)
             array->shape[d] = t->shape[d] * spmd__layout_cuts(ctx->mesh, &array->layout, d);
         }
     }
-    array->block[ctx->id] = spmd__alloc(ctx->mesh, bytes);
+    array->block[ctx->id] = spmd__block_alloc(ctx->device, bytes);
     return array->block[ctx->id] ? SPMD_OK : SPMD_ENOMEM;
 }
 
 /* A result that is another array's block (an input returned as it is) may be overwritten before it is copied. */
 static spmd_status stage(spmd_ctx *ctx, spmd_tensor *t, const void *own_block)
 {
-    if (t->memory == own_block || spmd__arena_holds(&ctx->device->arena, t->memory))
+    if (t->memory == own_block || spmd__arena_holds(ctx->data, t->memory))
         return SPMD_OK;
     size_t bytes = (size_t)spmd_count(t) * spmd_dtype_size(t->dtype);
-    void *copy = spmd__scratch(ctx, bytes);
+    void *copy = spmd__data(ctx, bytes);
     if (!copy)
         return SPMD_ENOMEM;
-    memcpy(copy, t->memory, bytes);
+    const void *from = t->memory;
     t->memory = copy;
-    return SPMD_OK;
+    return spmd__block_copy(ctx, copy, from, bytes);
 }
 
 static spmd_status prepare(spmd_ctx *ctx, spmd_tensor *out, bool compare, const result *const *results)
@@ -261,6 +279,8 @@ spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out)
 void spmd__begin_shard(spmd_ctx *ctx)
 {
     spmd__arena_reset(ctx->arena);
+    if (ctx->data != ctx->arena)
+        spmd__arena_reset(ctx->data);
     ctx->launch = ctx->mesh->launches;
     ctx->next_id = 0;
     ctx->stream_hash = 0;
@@ -321,12 +341,14 @@ static spmd_status run_eagerly(spmd_ctx *ctx)
         SPMD_TRY(spmd__check_output(ctx, k, &out[k]));
         SPMD_TRY(stage(ctx, &out[k], job->out[k]->block[ctx->id]));
     }
+    if (ctx->mesh->backend->remote)
+        SPMD_TRY(spmd__sync(ctx)); /* the others may read what was staged */
     SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
     for (int k = 0; k < job->nout; k++)
         if (job->out[k]->block[ctx->id] != out[k].memory)
-            memcpy(job->out[k]->block[ctx->id], out[k].memory,
-                   (size_t)spmd_count(&out[k]) * spmd_dtype_size(out[k].dtype));
-    return SPMD_OK;
+            SPMD_TRY(spmd__block_copy(ctx, job->out[k]->block[ctx->id], out[k].memory,
+                                      (size_t)spmd_count(&out[k]) * spmd_dtype_size(out[k].dtype)));
+    return ctx->mesh->backend->remote ? spmd__sync(ctx) : SPMD_OK;
 }
 
 spmd_status spmd__run_shard(spmd_ctx *ctx)
@@ -335,6 +357,6 @@ spmd_status spmd__run_shard(spmd_ctx *ctx)
     spmd__begin_shard(ctx);
     for (int k = 0; k < job->nin; k++)
         if (job->in_host[k])
-            spmd__update_block(job->in[k], ctx->id, job->in_host[k]);
+            SPMD_TRY(spmd__update_block(job->in[k], ctx->id, job->in_host[k]));
     return ctx->mesh->jit_entry ? spmd__run_program(ctx) : run_eagerly(ctx);
 }

@@ -21,6 +21,7 @@ typedef struct spmd_chunk {
 /* Bump allocation for one launch. Chunks stay for the next launch, so that a repeated step allocates nothing. */
 typedef struct spmd_arena {
     spmd_mesh *mesh;
+    size_t fixed; /* not 0: device memory, taken once and given by the backend; these bytes and no more */
     spmd_chunk *first, *current;
     size_t used; /* bytes handed out in this launch */
 } spmd_arena;
@@ -40,6 +41,7 @@ struct spmd_ctx {
     spmd_mesh *mesh;
     spmd_device *device;
     spmd_arena *arena; /* of the thread that uses this context */
+    spmd_arena *data;  /* of values: the same, or the device's own memory */
     int id, coord[SPMD_MAX_AXES];
     pthread_t thread;
     uint32_t launch, next_id;
@@ -66,6 +68,7 @@ struct spmd_device {
     int id;
     pthread_t thread;
     spmd_arena arena;
+    spmd_arena data; /* of a remote device: its values */
     spmd_slot *slots;
     uint32_t meetings[1 << SPMD_MAX_AXES]; /* sequence of the last meeting, by mask of axes */
     spmd_recorder recorder;
@@ -81,6 +84,7 @@ struct spmd_mesh {
     int mask_size[1 << SPMD_MAX_AXES]; /* products of sizes */
     char name[SPMD_MAX_AXES][SPMD_MAX_AXIS_NAME];
     const spmd_backend *backend;
+    void *backend_state;
     pid_t pid;
     int cores;      /* in the affinity mask at creation */
     int timeout_ms; /* 0: no bound */
@@ -130,6 +134,16 @@ static inline bool spmd__has_stuck_thread(const spmd_mesh *mesh)
     return atomic_load(&mesh->lost) && atomic_load(&mesh->running);
 }
 
+/* Blocks: memory on a device that outlives a launch. put, get and copy are done when they return, or on the shard's
+ * stream. */
+void *spmd__block_alloc(spmd_device *device, size_t bytes); /* not cleared; NULL with the error text set */
+void spmd__block_free(spmd_mesh *mesh, void *block);
+spmd_status spmd__block_put(spmd_device *device, void *to, const void *host, size_t bytes);
+spmd_status spmd__block_get(spmd_device *device, void *host, const void *from, size_t bytes);
+spmd_status spmd__block_copy(spmd_ctx *ctx, void *to, const void *from, size_t bytes);
+/* Memory for a value of this launch. */
+void *spmd__data(spmd_ctx *ctx, size_t bytes);
+
 /* False if the mesh's fault hook wants the operation to fail. */
 bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes);
 void *spmd__device_main(void *device);                 /* launch.c: a device thread's life */
@@ -140,7 +154,7 @@ struct spmd_jit *spmd__jit_free(struct spmd_jit *jit); /* jit.c; returns the nex
 struct spmd_profile *spmd__profile_free(struct spmd_profile *profile); /* profile.c; likewise */
 void spmd__mesh_release(spmd_mesh *mesh);                              /* drops one reference */
 spmd_status spmd__check_update(const spmd_array *array); /* array.c: may it be copied into (the fault hook)? */
-void spmd__update_block(spmd_array *array, int device, const void *host);
+spmd_status spmd__update_block(spmd_array *array, int device, const void *host);
 /* Ends the launch with this shard's failure; the first one wins, and none does after a commit. */
 void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text);
 /* True if the launch is committed: this shard says that all have succeeded, or another one has said so before. */

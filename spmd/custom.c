@@ -1,4 +1,8 @@
 /* The op behind spmd_custom: one descriptor for all user kernels; the definition travels in the attributes. */
+#include "spmd/backend.h"
+#ifdef SPMD_HAVE_CUDA
+#include "spmd/cuda/cuda_ctx.h"
+#endif
 #include "spmd/rule.h"
 
 static const spmd_custom_op *definition(const spmd_attr *attr)
@@ -38,6 +42,18 @@ static spmd_status custom_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     return d->host(args->in, args->nin, args->out, args->nout, d->user);
 }
 
+#ifdef SPMD_HAVE_CUDA
+static const spmd_op custom_op;
+
+static spmd_status custom_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    const spmd_custom_op *d = definition(args->attr);
+    if (!d->cuda)
+        return spmd__run_on_copies(ctx, &custom_op, args);
+    return d->cuda(args->in, args->nin, args->out, args->nout, spmd__cuda_stream(ctx), d->user);
+}
+#endif
+
 static spmd_status custom_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                                spmd_tensor *gin)
 {
@@ -49,8 +65,12 @@ static spmd_status custom_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_
     return d->grad(ctx, call->in, call->nin, call->out, call->nout, ct, need, gin, d->user);
 }
 
-static const spmd_op custom_op = {
-    .name = "custom", .shape = custom_shape, .host = custom_host, .grad = custom_grad, .rule = custom_rule};
+static const spmd_op custom_op = {.name = "custom",
+                                  .shape = custom_shape,
+                                  .host = custom_host,
+                                  .cuda = SPMD_CUDA_KERNEL(custom_cuda),
+                                  .grad = custom_grad,
+                                  .rule = custom_rule};
 
 spmd_status spmd_custom(spmd_ctx *ctx, const spmd_custom_op *op, const spmd_tensor *in, int nin, spmd_tensor *out,
                         int nout)

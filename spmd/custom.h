@@ -17,6 +17,9 @@ typedef struct spmd_custom_op {
     spmd_status (*shape)(const spmd_tensor *in, int nin, spmd_tensor *out, int nout, void *user);
     /* Computes the outputs; views are row-major and contiguous; outputs never overlap inputs. */
     spmd_status (*host)(const spmd_view *in, int nin, const spmd_view *out, int nout, void *user);
+    /* Optional: the same on backend cuda. Views hold device memory; put all work on `stream`, a cudaStream_t, and wait
+     * for nothing. NULL: `host` computes it on copies, which is slow. */
+    spmd_status (*cuda)(const spmd_view *in, int nin, const spmd_view *out, int nout, void *stream, void *user);
     /* Optional. ct[k] is the cotangent of out[k] (zeros if unused); set gin[k] for every k with need[k]. */
     spmd_status (*grad)(spmd_ctx *ctx, const spmd_tensor *in, int nin, const spmd_tensor *out, int nout,
                         const spmd_tensor *ct, const bool *need, spmd_tensor *gin, void *user);

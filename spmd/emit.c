@@ -137,7 +137,7 @@ typedef struct launch_record {
     spmd_view views[];
 } launch_record;
 
-/* A kernel on a stream runs later, so everything that it reads lives in the arena. */
+/* A kernel that is called later: everything that it reads lives in the arena. */
 static spmd_status enqueue(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 {
     size_t n = (size_t)(call->nin + call->nout);
@@ -153,8 +153,8 @@ static spmd_status enqueue(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
     return ctx->mesh->backend->run(ctx, call->op, &record->args);
 }
 
-/* A kernel that is done when run() returns: its arguments stand on the stack, and its scratch is free again after it.
- */
+/* A kernel that needs nothing of the host's when run() returns: its arguments stand on the stack, and its scratch is
+ * free again after it. */
 static spmd_status run_now(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 {
     spmd_mark mark = spmd__arena_mark(ctx->arena);
@@ -178,7 +178,7 @@ static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
         return spmd__program_append(ctx->program, call);
     if (call->op->view)
         return SPMD_OK;
-    return ctx->mesh->backend->sync ? enqueue(ctx, call, hash) : run_now(ctx, call, hash);
+    return ctx->mesh->backend->late ? enqueue(ctx, call, hash) : run_now(ctx, call, hash);
 }
 
 /* A donated input's memory, if the op can work in place and nobody else needs the value. */
@@ -190,7 +190,7 @@ static bool take_over(spmd_ctx *ctx, const spmd_call *call, int k)
     if (!call->op->in_place || k >= call->nin || !in->donated || ctx->depth || ctx->program ||
         spmd__dtype_size(out->dtype) != size ||
         spmd__block_count(out->rank, out->shape) != spmd__block_count(in->rank, in->shape) ||
-        !spmd__arena_holds(ctx->arena, in->memory))
+        !spmd__arena_holds(ctx->data, in->memory))
         return false;
     for (int j = 0; j < call->nin; j++)
         if (j != k && call->in[j].slot == in->slot) /* the same memory twice in one call */
@@ -220,7 +220,7 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
         if (ctx->program) /* recording: the planner gives it a place */
             continue;
         size_t bytes = (size_t)spmd__block_count(out->rank, out->shape) * spmd__dtype_size(out->dtype);
-        out->memory = spmd__scratch(ctx, bytes);
+        out->memory = spmd__data(ctx, bytes);
         if (!out->memory)
             return SPMD_ENOMEM;
         if (out->dtype == SPMD_BOOL && ctx->mesh->backend->hostile)

@@ -6,32 +6,38 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float spmd__bits_f32(uint32_t u)
+#ifdef __CUDACC__
+#define SPMD_HALF_FUNCTION static inline __host__ __device__
+#else
+#define SPMD_HALF_FUNCTION static inline
+#endif
+
+SPMD_HALF_FUNCTION float spmd__bits_f32(uint32_t u)
 {
     float f;
     memcpy(&f, &u, sizeof f);
     return f;
 }
 
-static inline uint32_t spmd__f32_bits(float f)
+SPMD_HALF_FUNCTION uint32_t spmd__f32_bits(float f)
 {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
     return u;
 }
 
-static inline float spmd__bf16_to_f32(uint16_t h)
+SPMD_HALF_FUNCTION float spmd__bf16_to_f32(uint16_t h)
 {
     return spmd__bits_f32((uint32_t)h << 16);
 }
 
-static inline uint16_t spmd__f32_to_bf16(float f)
+SPMD_HALF_FUNCTION uint16_t spmd__f32_to_bf16(float f)
 {
     uint32_t u = spmd__f32_bits(f), rounded = u + 0x7fff + (u >> 16 & 1);
     return (uint16_t)(((u & 0x7fffffff) > 0x7f800000 ? u | 0x400000 : rounded) >> 16);
 }
 
-static inline float spmd__f16_to_f32(uint16_t h)
+SPMD_HALF_FUNCTION float spmd__f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ff;
     uint32_t subnormal = spmd__f32_bits((float)(int32_t)mantissa * 0x1p-24f); /* and zero; exact in f32 */
@@ -39,7 +45,7 @@ static inline float spmd__f16_to_f32(uint16_t h)
     return spmd__bits_f32(sign | (exponent == 0 ? subnormal : normal));
 }
 
-static inline uint16_t spmd__f32_to_f16(float f)
+SPMD_HALF_FUNCTION uint16_t spmd__f32_to_f16(float f)
 {
     uint32_t u = spmd__f32_bits(f), magnitude = u & 0x7fffffff;
     uint32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff);

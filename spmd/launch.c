@@ -201,8 +201,8 @@ static void collect_stats(const spmd_mesh *mesh, spmd_stats *stats)
     stats->ops = (int64_t)atomic_load(&mesh->devices[0].recorder.calls);
     stats->warnings = atomic_load(&mesh->warnings);
     for (int d = 0; d < mesh->ndevices; d++)
-        if ((int64_t)mesh->devices[d].arena.used > stats->arena_bytes)
-            stats->arena_bytes = (int64_t)mesh->devices[d].arena.used;
+        if ((int64_t)(mesh->devices[d].arena.used + mesh->devices[d].data.used) > stats->arena_bytes)
+            stats->arena_bytes = (int64_t)(mesh->devices[d].arena.used + mesh->devices[d].data.used);
 }
 
 /* The first failure's status and text; the text says so if arrays of the caller's have been written already. */
@@ -224,6 +224,8 @@ static spmd_status take_failure(spmd_mesh *mesh, const spmd_job *job)
 static spmd_status launch(spmd_mesh *mesh, const spmd_job *job, bool automatic)
 {
     SPMD_TRY(copy_job(mesh, job));
+    if (mesh->failed_before && mesh->backend->connect)
+        SPMD_TRY(mesh->backend->connect(mesh));
     spmd_status status = create_outputs(mesh);
     mesh->automatic = automatic;
     mesh->jit_entry = job->jit ? spmd__jit_entry(job, automatic) : NULL;

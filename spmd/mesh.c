@@ -69,6 +69,9 @@ static spmd_status parse(spmd_mesh *mesh, const char *axes, const char *backend)
         for (int a = 0; a < mesh->naxes; a++)
             mesh->mask_size[mask] *= mask >> a & 1 ? mesh->size[a] : 1;
     }
+    SPMD_CHECK(mesh->backend || strcmp(backend, "cuda") != 0, SPMD_EUNSUPPORTED,
+               "backend 'cuda' is not in this build: configure with -DSPMD_CUDA=ON (needs nvcc) or -DSPMD_CUDA=EMU "
+               "(emulated, needs no GPU), or use \"host\"");
     SPMD_CHECK(mesh->backend, SPMD_EUNSUPPORTED,
                "backend '%s' is not in this build: expected \"host\" or \"host-strict\"", backend);
     return SPMD_OK;
@@ -105,13 +108,15 @@ void spmd__mesh_release(spmd_mesh *mesh)
     for (spmd_array *a = mesh->orphans, *next; a; a = next) {
         next = a->orphan;
         for (int d = 0; d < mesh->ndevices; d++)
-            spmd__free(a->block[d]);
+            spmd__block_free(mesh, a->block[d]);
         spmd__free(a);
     }
     for (struct spmd_jit *jit = mesh->orphan_jits; jit;)
         jit = spmd__jit_free(jit);
     for (struct spmd_profile *profile = mesh->orphan_profiles; profile;)
         profile = spmd__profile_free(profile);
+    if (mesh->backend && mesh->backend->release)
+        mesh->backend->release(mesh);
     spmd__pinning_free(mesh);
     spmd__meetings_free(mesh->meetings);
     pthread_mutex_destroy(&mesh->log_lock);
@@ -165,7 +170,10 @@ static spmd_status start_threads(spmd_mesh *mesh)
             spmd__error_copy(mesh->failure_text);
             return status;
         }
-    return SPMD_OK;
+    spmd_status status = mesh->backend->connect ? mesh->backend->connect(mesh) : SPMD_OK;
+    if (status != SPMD_OK)
+        stop_threads(mesh, mesh->ndevices);
+    return status;
 }
 
 static void coordinates(const spmd_mesh *mesh, int device, int *coord)
@@ -187,9 +195,11 @@ static spmd_status build(spmd_mesh *mesh, const char *axes, const char *backend)
         device->ctx.mesh = mesh;
         device->ctx.device = device;
         device->ctx.arena = &device->arena;
+        device->ctx.data = mesh->backend->remote ? &device->data : &device->arena;
         device->ctx.id = d;
         coordinates(mesh, d, device->ctx.coord);
     }
+    SPMD_TRY(mesh->backend->prepare ? mesh->backend->prepare(mesh) : SPMD_OK);
     SPMD_TRY(spmd__meetings_create(mesh));
     spmd__pinning_create(mesh);
     return start_threads(mesh);

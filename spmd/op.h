@@ -9,6 +9,10 @@
 #include "spmd/custom.h"
 #include "spmd/shard_map.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Axes of a call, in the order the user gave them; the first is major. */
 typedef struct spmd_axes {
     uint8_t mask, n, id[SPMD_MAX_AXES];
@@ -61,6 +65,9 @@ typedef struct spmd_op {
     spmd_status (*grad)(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                         spmd_tensor *gin);
     spmd_status (*host)(spmd_ctx *ctx, const spmd_kernel_args *args);
+    /* (optional) The same on backend cuda: views hold device memory, spmd__scratch gives device memory, and all it does
+     * is put work on the shard's stream. NULL: a local op is computed by `host`, on copies. See SPMD_CUDA_KERNEL. */
+    spmd_status (*cuda)(spmd_ctx *ctx, const spmd_kernel_args *args);
     void (*cost)(const spmd_call *call, spmd_cost *cost); /* (optional) NULL: no flops, bytes of all operands once */
     void (*rule)(const spmd_call *call, struct spmd_labels *labels); /* (optional) see spmd/rule.h; NULL: all whole */
     uint64_t linear;   /* bit k: linear in input k; a partial input k is then allowed and makes the outputs partial */
@@ -79,6 +86,13 @@ typedef struct spmd_op {
     bool collective; /* shape() sets the state itself; partial inputs are its business */
     bool stops_gradient;
 } spmd_op;
+
+/* The value of `.cuda`: a function that only builds with backend cuda have. */
+#ifdef SPMD_HAVE_CUDA
+#define SPMD_CUDA_KERNEL(function) (function)
+#else
+#define SPMD_CUDA_KERNEL(function) NULL
+#endif
 
 /* spmd__emit - check, find the shapes, put on the tape, run. `out` may alias `in`. attr may be NULL (all zero). */
 spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
@@ -150,4 +164,7 @@ bool spmd__is_automatic(const spmd_ctx *ctx);
 unsigned spmd__spread(const spmd_ctx *ctx, const spmd_tensor *t);
 const char *spmd__site(const spmd_ctx *ctx); /* where the user called, "file:line", or the op's name */
 
+#ifdef __cplusplus
+}
+#endif
 #endif

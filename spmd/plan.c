@@ -159,7 +159,7 @@ static spmd_status place_memory(spmd_program *p)
         s.top += value->place == SPMD_PLACE_INPUT ? (value->bytes + 63) / 64 * 64 : 0;
     }
     p->info.memory_bytes = (int64_t)s.top;
-    p->memory = spmd__alloc(p->mesh, s.top);
+    p->memory = spmd__block_alloc(p->device, s.top);
     return p->memory ? SPMD_OK : SPMD_ENOMEM;
 }
 

@@ -98,14 +98,14 @@ static spmd_cost cost_of(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_arg
     return cost;
 }
 
-spmd_status spmd__run_timed(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
+spmd_status spmd__run_timed(spmd_ctx *ctx, const spmd_op *op, spmd_kernel *kernel, const spmd_kernel_args *args)
 {
     spmd_profile *p = ctx->mesh->job.profile;
     if (!p)
-        return op->host(ctx, args);
+        return kernel(ctx, args);
     spmd_cost cost = cost_of(ctx, op, args);
     int64_t start = now_ns();
-    spmd_status status = op->host(ctx, args);
+    spmd_status status = kernel(ctx, args);
     track *t = &p->tracks[ctx->id];
     if (t->n < p->capacity)
         t->events[t->n] = (event){.op = op->name,

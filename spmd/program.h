@@ -18,6 +18,7 @@ typedef struct spmd_planned {
 
 typedef struct spmd_program {
     spmd_mesh *mesh;
+    spmd_device *device;
     spmd_arena arena;    /* of everything below but the values' memory */
     spmd_call *calls;    /* in the order of the schedule */
     spmd_call *recorded; /* as they came: for the comparison with a later recording */
@@ -33,6 +34,9 @@ typedef struct spmd_program {
     int *copies, ncopies;   /* outputs that are copied at the end */
     size_t *stage;          /* by copy: where an input that is returned waits */
     void **bound;           /* the blocks that args point into: inputs, then outputs */
+    uint32_t bindings;      /* how often they changed */
+    void *captured;         /* the backend's: what it made of the calls; freed by `forget` */
+    void (*forget)(void *captured);
     spmd_program_info info;
 } spmd_program;
 
@@ -51,8 +55,9 @@ spmd_status spmd__program_plan(spmd_program *program, const spmd_job *job);
 void spmd__program_bind(spmd_program *program, const spmd_job *job, int device);
 /* Runs the calls; `before_commit` is called once, before the first call that updates an output in place. */
 spmd_status spmd__program_replay(spmd_program *program, spmd_ctx *ctx, spmd_status (*before_commit)(spmd_ctx *));
+spmd_status spmd__program_step(spmd_program *program, spmd_ctx *ctx, int i); /* runs call i */
 void *spmd__program_address(const spmd_program *program, uint32_t id, const spmd_job *job, int device);
-void spmd__program_copy_out(spmd_program *program, const spmd_job *job, int device); /* after the launch is committed */
+spmd_status spmd__program_copy_out(spmd_program *program, spmd_ctx *ctx); /* after the launch is committed */
 /* The first difference between a program and a later recording: EINVAL names the call and the attribute. */
 spmd_status spmd__program_compare(const spmd_program *program, const spmd_program *again);
 void spmd__program_free(spmd_program *program);

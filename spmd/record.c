@@ -65,7 +65,9 @@ void spmd__program_free(spmd_program *p)
 {
     if (!p)
         return;
-    spmd__free(p->memory);
+    if (p->captured)
+        p->forget(p->captured);
+    spmd__block_free(p->mesh, p->memory);
     spmd__arena_free(&p->arena);
     spmd__free(p);
 }

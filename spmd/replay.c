@@ -25,6 +25,7 @@ void spmd__program_bind(spmd_program *p, const spmd_job *job, int device)
         p->bound[k] = block;
     }
     p->bound[p->nin + p->nout] = p;
+    p->bindings += !bound;
     for (int i = 0; !bound && i < p->n; i++) {
         const spmd_call *call = &p->calls[i];
         spmd_view *views = (spmd_view *)p->args[i].in;
@@ -35,39 +36,50 @@ void spmd__program_bind(spmd_program *p, const spmd_job *job, int device)
     }
 }
 
+spmd_status spmd__program_step(spmd_program *p, spmd_ctx *ctx, int i)
+{
+    const spmd_backend *backend = ctx->mesh->backend;
+    const spmd_call *call = &p->calls[i];
+    if (call->op->view)
+        return SPMD_OK;
+    ctx->site = call->site;
+    ctx->transposing = call->implied;
+    spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? call->site : NULL);
+    spmd_mark mark = spmd__arena_mark(ctx->arena);
+    SPMD_TRY(backend->run(ctx, call->op, &p->args[i]));
+    if (!backend->late)
+        spmd__arena_release(ctx->arena, mark);
+    return SPMD_OK;
+}
+
 spmd_status spmd__program_replay(spmd_program *p, spmd_ctx *ctx, spmd_status (*before_commit)(spmd_ctx *))
 {
     const spmd_backend *backend = ctx->mesh->backend;
+    if (backend->replay)
+        return backend->replay(p, ctx, before_commit);
     if (backend->hostile)
         memset(p->memory, 0xFF, (size_t)p->info.memory_bytes);
     for (int i = 0; i < p->n; i++) {
-        const spmd_call *call = &p->calls[i];
         if (i == p->commit)
             SPMD_TRY(before_commit(ctx));
-        if (call->op->view)
-            continue;
-        ctx->site = call->site;
-        ctx->transposing = call->implied;
-        spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? call->site : NULL);
-        spmd_mark mark = spmd__arena_mark(ctx->arena);
-        SPMD_TRY(backend->run(ctx, call->op, &p->args[i]));
-        if (!backend->sync)
-            spmd__arena_release(ctx->arena, mark);
+        SPMD_TRY(spmd__program_step(p, ctx, i));
     }
     return spmd__sync(ctx);
 }
 
-void spmd__program_copy_out(spmd_program *p, const spmd_job *job, int device)
+spmd_status spmd__program_copy_out(spmd_program *p, spmd_ctx *ctx)
 {
+    const spmd_job *job = &ctx->mesh->job;
     for (int pass = 0; pass < 2; pass++) /* first away from blocks that others overwrite, then into place */
         for (int c = 0; c < p->ncopies; c++) {
             const spmd_planned *value = &p->plan[p->plan[p->out[p->copies[c]].id].root];
-            void *block = job->out[p->copies[c]]->block[device], *waiting = p->memory + p->stage[c];
-            void *from = spmd__program_address(p, p->out[p->copies[c]].id, job, device);
+            void *block = job->out[p->copies[c]]->block[ctx->id], *waiting = p->memory + p->stage[c];
+            void *from = spmd__program_address(p, p->out[p->copies[c]].id, job, ctx->id);
             bool staged = value->place == SPMD_PLACE_INPUT;
             if (pass == 0 && staged)
-                memcpy(waiting, from, value->bytes);
+                SPMD_TRY(spmd__block_copy(ctx, waiting, from, value->bytes));
             else if (pass == 1 && block != from)
-                memcpy(block, staged ? waiting : from, value->bytes);
+                SPMD_TRY(spmd__block_copy(ctx, block, staged ? waiting : from, value->bytes));
         }
+    return SPMD_OK;
 }

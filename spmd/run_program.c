@@ -80,18 +80,18 @@ static spmd_status record(spmd_ctx *ctx, spmd_program *p)
     return meet_all(ctx, "record", NULL, NULL); /* nobody changes a program that others still read */
 }
 
-static spmd_program *new_program(spmd_mesh *mesh)
+static spmd_program *new_program(spmd_device *device)
 {
-    spmd_program *p = spmd__alloc(mesh, sizeof *p);
+    spmd_program *p = spmd__alloc(device->mesh, sizeof *p);
     if (p)
-        *p = (spmd_program){.mesh = mesh, .arena.mesh = mesh};
+        *p = (spmd_program){.mesh = device->mesh, .device = device, .arena.mesh = device->mesh};
     return p;
 }
 
 static spmd_status make_program(spmd_ctx *ctx, spmd_program **out)
 {
     int64_t start = now_us();
-    spmd_program *p = *out = new_program(ctx->mesh);
+    spmd_program *p = *out = new_program(ctx->device);
     if (!p)
         return SPMD_ENOMEM;
     SPMD_TRY(record(ctx, p));
@@ -103,7 +103,7 @@ static spmd_status make_program(spmd_ctx *ctx, spmd_program **out)
 
 static spmd_status verify(spmd_ctx *ctx, const spmd_program *p)
 {
-    spmd_program *again = new_program(ctx->mesh);
+    spmd_program *again = new_program(ctx->device);
     if (!again)
         return SPMD_ENOMEM;
     spmd_status status = record(ctx, again);
@@ -113,15 +113,16 @@ static spmd_status verify(spmd_ctx *ctx, const spmd_program *p)
     return status;
 }
 
-static spmd_status prepare_outputs(spmd_ctx *ctx, const spmd_program *p)
+static spmd_status prepare_outputs(spmd_ctx *ctx, const spmd_program *p, bool *created)
 {
     const spmd_job *job = &ctx->mesh->job;
     for (int k = 0; k < job->nout; k++) {
         const spmd_array *array = job->out[k];
         const spmd_tensor *t = &p->out[k];
-        if (!array->block[ctx->id])
+        if (!array->block[ctx->id]) {
             SPMD_TRY(spmd__fill_shell(ctx, k, t));
-        else
+            *created = true;
+        } else
             SPMD_CHECK(array->dtype == t->dtype && array->rank == t->rank &&
                            !memcmp(array->block_shape, t->shape, (size_t)t->rank * sizeof *t->shape),
                        SPMD_ESHAPE, "output %d is %s, but the given array has other blocks", k,
@@ -132,7 +133,8 @@ static spmd_status prepare_outputs(spmd_ctx *ctx, const spmd_program *p)
 
 static spmd_status before_commit(spmd_ctx *ctx)
 {
-    SPMD_TRY(spmd__sync(ctx));
+    if (ctx->mesh->backend->late) /* elsewhere kernels have succeeded, or the device is lost with all its arrays */
+        SPMD_TRY(spmd__sync(ctx));
     spmd_ctx_at(ctx, "the first update in place");
     SPMD_TRY(meet_all(ctx, "commit", NULL, NULL));
     atomic_store(&ctx->mesh->updating, true);
@@ -143,12 +145,15 @@ spmd_status spmd__run_program(spmd_ctx *ctx)
 {
     const spmd_job *job = &ctx->mesh->job;
     spmd_program **place = &ctx->mesh->jit_entry->program[ctx->id];
+    bool grown = !*place;
     if (!*place)
         SPMD_TRY(make_program(ctx, place));
     else if (job->verify_recording)
         SPMD_TRY(verify(ctx, *place));
     spmd_program *p = *place;
-    SPMD_TRY(prepare_outputs(ctx, p));
+    SPMD_TRY(prepare_outputs(ctx, p, &grown));
+    if (grown && ctx->mesh->backend->remote) /* no device's memory grows while another one waits in a collective */
+        SPMD_TRY(meet_all(ctx, "memory", NULL, NULL));
     spmd__program_bind(p, job, ctx->id);
     SPMD_TRY(spmd__program_replay(p, ctx, before_commit));
     ctx->stream_hash = p->hash;
@@ -160,6 +165,6 @@ spmd_status spmd__run_program(spmd_ctx *ctx)
         out[k].memory = spmd__program_address(p, out[k].id, job, ctx->id);
     }
     SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
-    spmd__program_copy_out(p, job, ctx->id);
-    return SPMD_OK;
+    SPMD_TRY(spmd__program_copy_out(p, ctx));
+    return ctx->mesh->backend->remote ? spmd__sync(ctx) : SPMD_OK;
 }

@@ -35,7 +35,8 @@ extern "C" {
     X(EIO, "input or output failed")                                           \
     X(EDATA, "a file does not hold what it should")                            \
     X(ENONFINITE, "a value is NaN or infinite")                                \
-    X(EUSER, "the user's function failed")
+    X(EUSER, "the user's function failed")                                     \
+    X(ECUDA, "CUDA, cuBLAS or NCCL failed")
 
 typedef enum spmd_status {
     SPMD_OK = 0,

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+spmd_status spmd__adamw_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 /* Inputs: n params, n mu, n nu, n grads, rate, count. Outputs: n params, n mu, n nu, each of which may stand in place.
  */
 enum { PARAM, MU, NU, GRAD, LISTS };
@@ -153,6 +155,7 @@ static const spmd_op adamw_op = {
     .name = "adamw",
     .shape = adamw_shape,
     .host = adamw_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__adamw_cuda),
     .cost = adamw_cost,
     .rule = adamw_rule,
     .in_place = true,

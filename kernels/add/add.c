@@ -3,6 +3,8 @@
 #include "kernels/pointwise.h"
 #include "spmd/linear.h"
 
+spmd_status spmd__add_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void add_loop(const float *a, const float *b, float *y, int64_t n)
 {
     SPMD_SAME_PLACE
@@ -37,6 +39,7 @@ static const spmd_op add_op = {
     .shape = spmd__arith_shape,
     .grad = add_grad,
     .host = add_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__add_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 3,

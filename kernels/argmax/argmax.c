@@ -3,6 +3,8 @@
 #include "kernels/kernels.h"
 #include "spmd/rule.h"
 
+spmd_status spmd__argmax_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status argmax_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_tensor *x = &call->in[0];
@@ -65,6 +67,7 @@ static const spmd_op argmax_op = {
     .name = "argmax",
     .shape = argmax_shape,
     .host = argmax_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__argmax_cuda),
     .rule = argmax_rule,
     .stops_gradient = true,
 };

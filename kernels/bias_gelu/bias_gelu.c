@@ -8,6 +8,8 @@
 #include "kernels/workspace.h"
 #include "spmd/rule.h"
 
+spmd_status spmd__bias_gelu_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status bias_gelu_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -67,6 +69,7 @@ static const spmd_op bias_gelu_op = {
     .shape = bias_gelu_shape,
     .grad = bias_gelu_grad,
     .host = bias_gelu_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__bias_gelu_cuda),
     .cost = bias_gelu_cost,
     .rule = spmd__label_pointwise,
     .residual = 1 << 1,

@@ -7,6 +7,8 @@
 #include "spmd/rule.h"
 #include <string.h>
 
+spmd_status spmd__gelu_backprop_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 enum { SLOPE, CT }; /* inputs in this order: dz may take the slope's memory, which is needed no more */
 
 /* out: dz, keep * ct if asked for, dbias. */
@@ -88,6 +90,7 @@ static const spmd_op gelu_backprop_op = {
     .name = "gelu_backprop",
     .shape = backprop_shape,
     .host = backprop_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__gelu_backprop_cuda),
     .cost = backprop_cost,
     .rule = backprop_rule,
     .linear = 1 << CT,

@@ -4,6 +4,8 @@
 #include "kernels/pointwise.h"
 #include <string.h>
 
+spmd_status spmd__broadcast_to_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status broadcast_to_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_tensor *x = &call->in[0];
@@ -43,6 +45,7 @@ static const spmd_op broadcast_to_op = {
     .shape = broadcast_to_shape,
     .grad = broadcast_to_grad,
     .host = broadcast_to_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__broadcast_to_cuda),
     .rule = spmd__label_pointwise,
     .linear = 1,
 };

@@ -5,6 +5,8 @@
 #include "kernels/kernels.h"
 #include "spmd/rule.h"
 
+spmd_status spmd__cast_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status cast_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_tensor *x = &call->in[0];
@@ -61,6 +63,7 @@ static const spmd_op cast_op = {
     .shape = cast_shape,
     .grad = cast_grad,
     .host = cast_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__cast_cuda),
     .rule = spmd__label_pointwise,
     .linear = 1,
 };
@@ -69,6 +72,7 @@ static const spmd_op cast_int_op = {
     .name = "cast",
     .shape = cast_shape,
     .host = cast_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__cast_cuda),
     .rule = spmd__label_pointwise,
     .stops_gradient = true,
 };

@@ -4,6 +4,8 @@
 #include "kernels/causal_attention/attention.h"
 #include "spmd/rule.h"
 
+spmd_status spmd__causal_attention_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status attention_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -50,6 +52,7 @@ static const spmd_op attention_op = {
     .shape = attention_shape,
     .grad = attention_grad,
     .host = spmd__attention_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__causal_attention_cuda),
     .cost = attention_cost,
     .rule = attention_rule,
     .residual = 1 << 1,

@@ -14,6 +14,8 @@
 #include "spmd/rule.h"
 #include <string.h>
 
+spmd_status spmd__causal_attention_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 enum { Q, K, V, OUT, LOG_SUM, CT };
 
 /* One head. */
@@ -116,6 +118,7 @@ static const spmd_op attention_grad_op = {
     .name = "causal_attention_grad",
     .shape = grad_shape,
     .host = grad_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__causal_attention_grad_cuda),
     .cost = grad_cost,
     .rule = grad_rule,
     .linear = 1 << CT,

@@ -3,6 +3,8 @@
 #include "kernels/kernels.h"
 #include "spmd/rule.h"
 
+spmd_status spmd__concat_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 enum { MAX_PARTS = 64 }; /* the bits of spmd_op.linear */
 
 static spmd_status concat_shape(spmd_ctx *ctx, spmd_call *call)
@@ -76,6 +78,7 @@ static const spmd_op concat_op = {
     .shape = concat_shape,
     .grad = concat_grad,
     .host = concat_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__concat_cuda),
     .rule = concat_rule,
     .linear = UINT64_MAX,
     .joint = true,

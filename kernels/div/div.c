@@ -2,6 +2,8 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__div_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void div_loop(const float *restrict a, const float *restrict b, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -35,6 +37,7 @@ static const spmd_op div_op = {
     .shape = spmd__binary_shape,
     .grad = div_grad,
     .host = div_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__div_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 1,

@@ -5,6 +5,9 @@
 #include "spmd/rule.h"
 #include <string.h>
 
+spmd_status spmd__embedding_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__embedding_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status embedding_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -86,6 +89,7 @@ static const spmd_op embedding_grad_op = {
     .name = "embedding_grad",
     .shape = embedding_grad_shape,
     .host = embedding_grad_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__embedding_grad_cuda),
     .rule = embedding_grad_rule,
     .linear = 1,
     .like = 1 << 2,
@@ -118,6 +122,7 @@ static const spmd_op embedding_op = {
     .shape = embedding_shape,
     .grad = embedding_grad,
     .host = embedding_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__embedding_cuda),
     .cost = embedding_cost,
     .rule = embedding_rule,
     .linear = 1,

@@ -2,6 +2,8 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__equal_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status equal_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -45,6 +47,7 @@ static const spmd_op equal_op = {
     .name = "equal",
     .shape = equal_shape,
     .host = equal_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__equal_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .stops_gradient = true,

@@ -3,6 +3,8 @@
 #include "kernels/pointwise.h"
 #include "kernels/gelu_math.h"
 
+spmd_status spmd__exp_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void exp_loop(const float *restrict x, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -26,6 +28,7 @@ static const spmd_op exp_op = {
     .shape = spmd__unary_shape,
     .grad = exp_grad,
     .host = exp_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__exp_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

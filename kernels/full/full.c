@@ -5,6 +5,8 @@
 #include "spmd/linear.h"
 #include "spmd/rule.h"
 
+spmd_status spmd__full_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status full_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -25,7 +27,8 @@ static spmd_status full_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     return SPMD_OK;
 }
 
-static const spmd_op full_op = {.name = "full", .shape = full_shape, .host = full_host};
+static const spmd_op full_op = {
+    .name = "full", .shape = full_shape, .host = full_host, .cuda = SPMD_CUDA_KERNEL(spmd__full_cuda)};
 
 spmd_status spmd_full(spmd_ctx *ctx, double value, spmd_dtype dtype, int rank, const int64_t *shape, spmd_tensor *out)
 {
@@ -47,6 +50,7 @@ static const spmd_op fill_like_op = {
     .name = "fill_like",
     .shape = fill_like_shape,
     .host = full_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__full_cuda),
     .rule = spmd__label_pointwise,
     .like = 1,
 };

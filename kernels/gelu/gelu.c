@@ -4,6 +4,9 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__gelu_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__gelu_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void gelu_loop(const float *restrict x, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -37,6 +40,7 @@ static const spmd_op gelu_grad_op = {
     .name = "gelu_grad",
     .shape = spmd__binary_shape,
     .host = gelu_grad_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__gelu_grad_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 2,
@@ -54,6 +58,7 @@ static const spmd_op gelu_op = {
     .shape = spmd__unary_shape,
     .grad = gelu_grad,
     .host = gelu_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__gelu_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

@@ -6,6 +6,8 @@
 #include "kernels/row_math.h"
 #include "kernels/rows.h"
 
+spmd_status spmd__sum_squares_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status sum_squares_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -57,6 +59,7 @@ static const spmd_op sum_squares_op = {
     .shape = sum_squares_shape,
     .grad = sum_squares_grad,
     .host = sum_squares_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__sum_squares_cuda),
     .cost = sum_squares_cost,
     .rule = sum_squares_rule,
 };

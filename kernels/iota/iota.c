@@ -3,6 +3,8 @@
 #include "kernels/kernels.h"
 #include "spmd/op.h"
 
+spmd_status spmd__iota_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status iota_shape(spmd_ctx *ctx, spmd_call *call)
 {
     int64_t n = call->attr.i[0], dtype = call->attr.i[1];
@@ -25,7 +27,8 @@ static spmd_status iota_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     return SPMD_OK;
 }
 
-static const spmd_op iota_op = {.name = "iota", .shape = iota_shape, .host = iota_host};
+static const spmd_op iota_op = {
+    .name = "iota", .shape = iota_shape, .host = iota_host, .cuda = SPMD_CUDA_KERNEL(spmd__iota_cuda)};
 
 spmd_status spmd_iota(spmd_ctx *ctx, spmd_dtype dtype, int64_t n, spmd_tensor *out)
 {

@@ -9,6 +9,8 @@
 #include "spmd/rule.h"
 #include <math.h>
 
+spmd_status spmd__layer_norm_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status layer_norm_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -93,6 +95,7 @@ static const spmd_op layer_norm_op = {
     .shape = layer_norm_shape,
     .grad = layer_norm_grad,
     .host = layer_norm_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__layer_norm_cuda),
     .cost = layer_norm_cost,
     .rule = layer_norm_rule,
     .residual = 1 << 1 | 1 << 2,

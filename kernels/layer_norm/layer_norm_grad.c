@@ -8,6 +8,8 @@
 #include "spmd/rule.h"
 #include <string.h>
 
+spmd_status spmd__layer_norm_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 enum { X, GAIN, MEAN, SCALE, CT };
 
 static spmd_status layer_norm_grad_shape(spmd_ctx *ctx, spmd_call *call)
@@ -81,6 +83,7 @@ static const spmd_op layer_norm_grad_op = {
     .name = "layer_norm_grad",
     .shape = layer_norm_grad_shape,
     .host = layer_norm_grad_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__layer_norm_grad_cuda),
     .cost = layer_norm_grad_cost,
     .rule = layer_norm_grad_rule,
     .linear = 1 << CT,

@@ -67,15 +67,20 @@ spmd_status spmd__affine_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_t
     return SPMD_OK;
 }
 
+spmd__gemm_case spmd__affine_case(const spmd_kernel_args *args, spmd_dtype out_dtype)
+{
+    const spmd_view *x = &args->in[0], *w = &args->in[1];
+    return (spmd__gemm_case){.dtype = x->dtype,
+                             .out_dtype = out_dtype,
+                             .batch = 1,
+                             .m = spmd__row_count(x),
+                             .n = w->shape[1],
+                             .k = w->shape[0]};
+}
+
 spmd_status spmd__affine_product(spmd_ctx *ctx, const spmd_kernel_args *args, const void *bias, spmd_dtype out_dtype,
                                  void *out)
 {
-    const spmd_view *x = &args->in[0], *w = &args->in[1];
-    const spmd__gemm_case c = {.dtype = x->dtype,
-                               .out_dtype = out_dtype,
-                               .batch = 1,
-                               .m = spmd__row_count(x),
-                               .n = w->shape[1],
-                               .k = w->shape[0]};
-    return spmd__gemm(ctx, &c, x->data, w->data, bias, out);
+    const spmd__gemm_case c = spmd__affine_case(args, out_dtype);
+    return spmd__gemm(ctx, &c, args->in[0].data, args->in[1].data, bias, out);
 }

@@ -2,6 +2,8 @@
 #include "kernels/kernels.h"
 #include "kernels/linear/affine.h"
 
+spmd_status spmd__linear_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status linear_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -29,6 +31,7 @@ static const spmd_op linear_op = {
     .shape = linear_shape,
     .grad = linear_grad,
     .host = linear_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__linear_cuda),
     .cost = spmd__affine_cost,
     .rule = spmd__affine_rule,
     .sums = 3,

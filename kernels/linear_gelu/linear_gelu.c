@@ -6,6 +6,8 @@
 #include "kernels/rows.h"
 #include "kernels/workspace.h"
 
+spmd_status spmd__linear_gelu_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status linear_gelu_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -47,6 +49,7 @@ static const spmd_op linear_gelu_op = {
     .shape = linear_gelu_shape,
     .grad = linear_gelu_grad,
     .host = linear_gelu_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__linear_gelu_cuda),
     .cost = spmd__affine_cost,
     .rule = spmd__affine_rule,
     .residual = 1 << 1,

@@ -3,6 +3,8 @@
 #include "kernels/pointwise.h"
 #include <math.h>
 
+spmd_status spmd__log_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void log_loop(const float *restrict x, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -26,6 +28,7 @@ static const spmd_op log_op = {
     .shape = spmd__unary_shape,
     .grad = log_grad,
     .host = log_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__log_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

@@ -9,6 +9,10 @@
 
 #include "spmd/op.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 typedef struct spmd__gemm_case {
     spmd_dtype dtype, out_dtype; /* of A, B and bias; of out: the same or f32 */
     int64_t batch, m, n, k;
@@ -28,6 +32,11 @@ spmd_status spmd__gemm_reference(spmd_ctx *ctx, const spmd__gemm_case *c, const 
 spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
                               void *out, bool *done);
 
+/* On the device's stream, by cublasLt; `addend` (c->accumulate: what is added; may be out itself) or NULL. f32 products
+ * use TF32 only with SPMD_TF32=1 in the environment when the mesh first multiplies. */
+spmd_status spmd__gemm_cuda(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
+                            const void *addend, void *out);
+
 /* The case of a matmul's views, transposes in attr->i[0] and [1]. */
 spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, const spmd_view *b, const spmd_view *out);
 extern const spmd_op spmd__matmul_op;
@@ -46,4 +55,7 @@ spmd_status spmd__as_matrix(spmd_ctx *ctx, const spmd_tensor *x, spmd_tensor *ou
 const char *spmd__matmul_library(void);
 bool spmd__matmul_has_native_bf16(void);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

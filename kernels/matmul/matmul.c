@@ -5,6 +5,8 @@
 #include "spmd/rule.h"
 #include <string.h>
 
+spmd_status spmd__matmul_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -152,6 +154,7 @@ const spmd_op spmd__matmul_op = {
     .shape = spmd__matmul_shape,
     .grad = matmul_grad,
     .host = matmul_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__matmul_cuda),
     .cost = spmd__matmul_cost,
     .rule = spmd__matmul_rule,
     .linear = 3,

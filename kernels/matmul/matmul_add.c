@@ -6,6 +6,8 @@
 #include "spmd/rule.h"
 #include <string.h>
 
+spmd_status spmd__matmul_add_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 enum { C, OPERANDS }; /* c first: it is the one whose memory the result may take */
 
 static spmd_call product_of(const spmd_call *call)
@@ -57,6 +59,7 @@ static const spmd_op matmul_add_op = {
     .name = "matmul_add",
     .shape = matmul_add_shape,
     .host = matmul_add_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__matmul_add_cuda),
     .cost = matmul_add_cost,
     .rule = matmul_add_rule,
     .linear = 7,

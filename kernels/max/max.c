@@ -3,6 +3,8 @@
 #include "kernels/reduce.h"
 #include "spmd/linear.h"
 
+spmd_status spmd__max_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status max_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     (void)ctx;
@@ -47,6 +49,7 @@ static const spmd_op max_op = {
     .shape = spmd__reduce_shape,
     .grad = max_grad,
     .host = max_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__max_cuda),
     .cost = spmd__reduce_cost,
     .rule = max_rule,
 };

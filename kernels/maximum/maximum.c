@@ -3,6 +3,8 @@
 #include "kernels/pointwise.h"
 #include "spmd/linear.h"
 
+spmd_status spmd__maximum_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void maximum_loop(const float *restrict a, const float *restrict b, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -47,6 +49,7 @@ static const spmd_op maximum_op = {
     .shape = spmd__arith_shape,
     .grad = maximum_grad,
     .host = maximum_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__maximum_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

@@ -2,6 +2,8 @@
 #include "kernels/kernels.h"
 #include "kernels/reduce.h"
 
+spmd_status spmd__mean_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status mean_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const int64_t *attr = args->attr->i;
@@ -23,6 +25,7 @@ static const spmd_op mean_op = {
     .shape = spmd__reduce_shape,
     .grad = mean_grad,
     .host = mean_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__mean_cuda),
     .cost = spmd__reduce_cost,
     .rule = spmd__reduce_rule,
     .linear = 1,

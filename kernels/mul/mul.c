@@ -2,6 +2,8 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__mul_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void mul_loop(const float *restrict a, const float *restrict b, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -38,6 +40,7 @@ static const spmd_op mul_op = {
     .shape = spmd__arith_shape,
     .grad = mul_grad,
     .host = mul_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__mul_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 3,

@@ -2,6 +2,8 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__neg_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void neg_loop(const float *restrict x, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -26,6 +28,7 @@ static const spmd_op neg_op = {
     .shape = spmd__unary_shape,
     .grad = neg_grad,
     .host = neg_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__neg_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 1,

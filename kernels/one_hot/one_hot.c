@@ -4,6 +4,8 @@
 #include "spmd/rule.h"
 #include <string.h>
 
+spmd_status spmd__one_hot_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status one_hot_shape(spmd_ctx *ctx, spmd_call *call)
 {
     const spmd_tensor *indices = &call->in[0];
@@ -49,6 +51,7 @@ static const spmd_op one_hot_op = {
     .name = "one_hot",
     .shape = one_hot_shape,
     .host = one_hot_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__one_hot_cuda),
     .rule = one_hot_rule,
 };
 

@@ -5,8 +5,14 @@
 
 #include <stdint.h>
 
+#ifdef __CUDACC__
+#define SPMD__ANYWHERE __host__ __device__
+#else
+#define SPMD__ANYWHERE
+#endif
+
 /* Replaces the counter c by its four random words. */
-static inline void spmd__philox(uint32_t c[4], uint32_t key0, uint32_t key1)
+SPMD__ANYWHERE static inline void spmd__philox(uint32_t c[4], uint32_t key0, uint32_t key1)
 {
     for (int round = 0; round < 10; round++) {
         uint64_t even = (uint64_t)c[0] * 0xD2511F53u, odd = (uint64_t)c[2] * 0xCD9E8D57u;
@@ -17,6 +23,16 @@ static inline void spmd__philox(uint32_t c[4], uint32_t key0, uint32_t key1)
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
+}
+
+/* The bits of element `index` of an array, in c. */
+SPMD__ANYWHERE static inline void spmd__random_bits(uint64_t index, uint64_t stream, uint64_t seed, uint32_t c[4])
+{
+    c[0] = (uint32_t)index;
+    c[1] = (uint32_t)(index >> 32);
+    c[2] = (uint32_t)stream;
+    c[3] = (uint32_t)(stream >> 32);
+    spmd__philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
 
 #endif

@@ -4,8 +4,12 @@
 #include "kernels/given_shape.h"
 #include "kernels/kernels.h"
 #include "kernels/random/philox.h"
+#include "kernels/random/random_block.h"
 #include <math.h>
 #include <string.h>
+
+spmd_status spmd__random_uniform_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__random_normal_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
 
 enum { STREAM = 7 }; /* in attr.i, behind the shape; the layout of the global array lies in attr.table */
 _Static_assert(sizeof(spmd_layout) <= sizeof((spmd_attr){0}.table), "a layout fits in an attribute's table");
@@ -29,20 +33,11 @@ static spmd_status random_shape(spmd_ctx *ctx, spmd_call *call)
 /* The numbers of n elements that follow each other in the global array. */
 typedef void fill_fn(uint64_t first, uint64_t stream, uint64_t seed, float *y, int64_t n);
 
-static inline void block_of(uint64_t index, uint64_t stream, uint64_t seed, uint32_t c[4])
-{
-    c[0] = (uint32_t)index;
-    c[1] = (uint32_t)(index >> 32);
-    c[2] = (uint32_t)stream;
-    c[3] = (uint32_t)(stream >> 32);
-    spmd__philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
-}
-
 SPMD_CLONES static void fill_uniform(uint64_t first, uint64_t stream, uint64_t seed, float *y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         uint32_t c[4];
-        block_of(first + (uint64_t)i, stream, seed, c);
+        spmd__random_bits(first + (uint64_t)i, stream, seed, c);
         y[i] = (float)(c[0] >> 8) * 0x1p-24f; /* 24 bits: exact, and below 1 */
     }
 }
@@ -52,36 +47,37 @@ static void fill_normal(uint64_t first, uint64_t stream, uint64_t seed, float *y
 {
     for (int64_t i = 0; i < n; i++) {
         uint32_t c[4];
-        block_of(first + (uint64_t)i, stream, seed, c);
+        spmd__random_bits(first + (uint64_t)i, stream, seed, c);
         float radius = sqrtf(-2.0f * logf(((float)c[0] + 0.5f) * 0x1p-32f));
         y[i] = radius * cosf((float)(c[1] >> 8) * 0x1p-24f * 6.28318531f);
     }
 }
 
-/* Rows of the block are consecutive in the global array; finds where each begins. */
-static spmd_status fill(spmd_ctx *ctx, const spmd_kernel_args *args, fill_fn *numbers)
+spmd__random_block spmd__random_block_of(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    const spmd_view *seed = &args->in[0], *y = &args->out[0];
+    const spmd_view *y = &args->out[0];
     const spmd_mesh *mesh = spmd_ctx_mesh(ctx);
-    int64_t count = spmd_view_count(y), width = y->rank ? y->shape[y->rank - 1] : 1;
-    int64_t origin[SPMD_MAX_RANK], global[SPMD_MAX_RANK];
-    uint64_t key = seed->dtype == SPMD_I32 ? (uint64_t)(int64_t) * (const int32_t *)seed->data
-                                           : *(const uint64_t *)seed->data;
+    spmd__random_block block = {.rank = y->rank, .stream = (uint64_t)args->attr->i[STREAM]};
     spmd_layout layout;
     memcpy(&layout, args->attr->table, sizeof layout);
     for (int d = 0; d < y->rank; d++) {
-        global[d] = y->shape[d] * spmd__layout_cuts(mesh, &layout, d);
-        origin[d] = y->shape[d] * spmd__layout_index(mesh, &layout, spmd_ctx_device(ctx), d);
+        block.shape[d] = y->shape[d];
+        block.global[d] = y->shape[d] * spmd__layout_cuts(mesh, &layout, d);
+        block.origin[d] = y->shape[d] * spmd__layout_index(mesh, &layout, spmd_ctx_device(ctx), d);
     }
-    for (int64_t at = 0; at < count; at += width) {
-        int64_t first = 0, stride = 1, left = at;
-        for (int d = y->rank - 1; d >= 0; d--) {
-            first += (origin[d] + left % y->shape[d]) * stride;
-            left /= y->shape[d];
-            stride *= global[d];
-        }
-        numbers((uint64_t)first, (uint64_t)args->attr->i[STREAM], key, (float *)y->data + at, width);
-    }
+    return block;
+}
+
+/* Rows of the block are consecutive in the global array. */
+static spmd_status fill(spmd_ctx *ctx, const spmd_kernel_args *args, fill_fn *numbers)
+{
+    const spmd_view *seed = &args->in[0], *y = &args->out[0];
+    const spmd__random_block block = spmd__random_block_of(ctx, args);
+    int64_t count = spmd_view_count(y), width = y->rank ? y->shape[y->rank - 1] : 1;
+    uint64_t key = seed->dtype == SPMD_I32 ? (uint64_t)(int64_t) * (const int32_t *)seed->data
+                                           : *(const uint64_t *)seed->data;
+    for (int64_t at = 0; at < count; at += width)
+        numbers((uint64_t)spmd__random_index(&block, at), block.stream, key, (float *)y->data + at, width);
     return SPMD_OK;
 }
 
@@ -95,8 +91,14 @@ static spmd_status normal_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     return fill(ctx, args, fill_normal);
 }
 
-static const spmd_op uniform_op = {.name = "random_uniform", .shape = random_shape, .host = uniform_host};
-static const spmd_op normal_op = {.name = "random_normal", .shape = random_shape, .host = normal_host};
+static const spmd_op uniform_op = {.name = "random_uniform",
+                                   .shape = random_shape,
+                                   .host = uniform_host,
+                                   .cuda = SPMD_CUDA_KERNEL(spmd__random_uniform_cuda)};
+static const spmd_op normal_op = {.name = "random_normal",
+                                  .shape = random_shape,
+                                  .host = normal_host,
+                                  .cuda = SPMD_CUDA_KERNEL(spmd__random_normal_cuda)};
 
 static spmd_status emit_random(spmd_ctx *ctx, const spmd_op *op, const spmd_tensor *seed, int64_t stream, int rank,
                                const int64_t *shape, const spmd_spec *spec, spmd_tensor *out)

@@ -2,6 +2,9 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__relu_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__relu_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void relu_loop(const float *restrict x, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -35,6 +38,7 @@ static const spmd_op relu_grad_op = {
     .shape = spmd__binary_shape,
     .grad = relu_grad_grad,
     .host = relu_grad_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__relu_grad_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 2,
@@ -59,6 +63,7 @@ static const spmd_op relu_op = {
     .shape = spmd__unary_shape,
     .grad = relu_grad,
     .host = relu_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__relu_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

@@ -9,6 +9,8 @@
 #include "spmd/clones.h"
 #include "spmd/rule.h"
 
+spmd_status spmd__residual_gelu_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 enum { KEEP, MIX }; /* in attr.f */
 
 static spmd_status residual_gelu_shape(spmd_ctx *ctx, spmd_call *call)
@@ -77,6 +79,7 @@ static const spmd_op residual_gelu_op = {
     .shape = residual_gelu_shape,
     .grad = residual_gelu_grad,
     .host = residual_gelu_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__residual_gelu_cuda),
     .cost = spmd__affine_cost,
     .rule = residual_gelu_rule,
     .residual = 1 << 1,

@@ -3,6 +3,8 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__scale_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void scale_loop(const float *x, float factor, float *y, int64_t n)
 {
     SPMD_SAME_PLACE
@@ -45,6 +47,7 @@ static const spmd_op scale_op = {
     .shape = spmd__unary_shape,
     .grad = scale_grad,
     .host = scale_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__scale_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 1,

@@ -3,6 +3,8 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__sigmoid_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void sigmoid_loop(const float *restrict x, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -32,6 +34,7 @@ static const spmd_op sigmoid_op = {
     .shape = spmd__unary_shape,
     .grad = sigmoid_grad,
     .host = sigmoid_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__sigmoid_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

@@ -3,6 +3,9 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__silu_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__silu_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 /* x is clamped below, where silu is 0 in f32 anyway: -inf times 0 would be NaN. */
 static inline float clamp_below(float x)
 {
@@ -41,6 +44,7 @@ static const spmd_op silu_grad_op = {
     .name = "silu_grad",
     .shape = spmd__binary_shape,
     .host = silu_grad_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__silu_grad_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
     .linear = 2,
@@ -58,6 +62,7 @@ static const spmd_op silu_op = {
     .shape = spmd__unary_shape,
     .grad = silu_grad,
     .host = silu_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__silu_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

@@ -2,22 +2,14 @@
  * of its own, whose gradient is slice again. */
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
+#include "kernels/slice/slice_pieces.h"
 #include "spmd/rule.h"
 #include <string.h>
 
-enum { DIM, START, SIZE }; /* in attr.i; SIZE: of the result along DIM */
+spmd_status spmd__slice_back_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__slice_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
 
-/* Pieces of consecutive elements: how many, and elements before one step along `dim`. */
-static void pieces(const spmd_view *view, int dim, int64_t *outer, int64_t *inner)
-{
-    *outer = *inner = 1;
-    for (int d = 0; d < view->rank; d++) {
-        if (d < dim)
-            *outer *= view->shape[d];
-        else if (d > dim)
-            *inner *= view->shape[d];
-    }
-}
+enum { DIM, START, SIZE }; /* in attr.i; SIZE: of the result along DIM */
 
 static spmd_status slice_shape(spmd_ctx *ctx, spmd_call *call)
 {
@@ -39,7 +31,7 @@ static spmd_status slice_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     int dim = (int)args->attr->i[DIM];
     int64_t outer, inner;
     (void)ctx;
-    pieces(x, dim, &outer, &inner);
+    spmd__slice_pieces(x, dim, &outer, &inner);
     size_t step = (size_t)inner * spmd_dtype_size(x->dtype), from = (size_t)x->shape[dim] * step,
            to = (size_t)y->shape[dim] * step;
     spmd__copy_rows(y->data, to, (const char *)x->data + (size_t)args->attr->i[START] * step, from, to, outer);
@@ -61,7 +53,7 @@ static spmd_status slice_back_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     int64_t outer, inner, zero = 0;
     size_t size = spmd_dtype_size(g->dtype);
     (void)ctx;
-    pieces(g, dim, &outer, &inner);
+    spmd__slice_pieces(g, dim, &outer, &inner);
     size_t step = (size_t)inner * size, from = (size_t)ct->shape[dim] * step, to = (size_t)g->shape[dim] * step;
     spmd__splat(&zero, size, spmd_view_count(g), g->data);
     spmd__copy_rows((char *)g->data + (size_t)args->attr->i[START] * step, to, ct->data, from, from, outer);
@@ -88,6 +80,7 @@ static const spmd_op slice_back_op = {
     .shape = slice_back_shape,
     .grad = slice_back_grad,
     .host = slice_back_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__slice_back_cuda),
     .rule = slice_rule,
     .linear = 1,
 };
@@ -105,6 +98,7 @@ static const spmd_op slice_op = {
     .shape = slice_shape,
     .grad = slice_grad,
     .host = slice_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__slice_cuda),
     .rule = slice_rule,
     .linear = 1,
 };

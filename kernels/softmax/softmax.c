@@ -6,6 +6,9 @@
 #include "kernels/workspace.h"
 #include "spmd/rule.h"
 
+spmd_status spmd__softmax_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__softmax_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status softmax_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -78,6 +81,7 @@ static const spmd_op softmax_grad_op = {
     .name = "softmax_grad",
     .shape = softmax_grad_shape,
     .host = softmax_grad_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__softmax_grad_cuda),
     .rule = softmax_rule,
     .linear = 2,
 };
@@ -94,6 +98,7 @@ static const spmd_op softmax_op = {
     .shape = softmax_shape,
     .grad = softmax_grad,
     .host = softmax_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__softmax_cuda),
     .cost = softmax_cost,
     .rule = softmax_rule,
 };

@@ -7,6 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+spmd_status spmd__softmax_cross_entropy_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+spmd_status spmd__softmax_cross_entropy_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 enum { LOGITS, LABELS, LOG_SUM, CT };
 
 static spmd_status xent_shape(spmd_ctx *ctx, spmd_call *call)
@@ -95,6 +98,7 @@ static const spmd_op xent_grad_op = {
     .name = "softmax_cross_entropy_grad",
     .shape = xent_grad_shape,
     .host = xent_grad_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__softmax_cross_entropy_grad_cuda),
     .rule = xent_rule,
     .linear = 1 << CT,
 };
@@ -111,6 +115,7 @@ static const spmd_op xent_op = {
     .shape = xent_shape,
     .grad = xent_grad,
     .host = xent_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__softmax_cross_entropy_cuda),
     .cost = xent_cost,
     .rule = xent_rule,
     .residual = 1 << 1,

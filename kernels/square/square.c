@@ -2,6 +2,8 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__square_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 SPMD_CLONES static void square_loop(const float *restrict x, float *restrict y, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -28,6 +30,7 @@ static const spmd_op square_op = {
     .shape = spmd__unary_shape,
     .grad = square_grad,
     .host = square_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__square_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

@@ -2,6 +2,8 @@
 #include "kernels/kernels.h"
 #include "kernels/reduce.h"
 
+spmd_status spmd__sum_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status sum_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     (void)ctx;
@@ -19,6 +21,7 @@ static const spmd_op sum_op = {
     .shape = spmd__reduce_shape,
     .grad = sum_grad,
     .host = sum_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__sum_cuda),
     .cost = spmd__reduce_cost,
     .rule = spmd__reduce_rule,
     .linear = 1,

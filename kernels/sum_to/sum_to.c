@@ -4,6 +4,8 @@
 #include "kernels/pointwise.h"
 #include "kernels/reduce.h"
 
+spmd_status spmd__sum_to_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status sum_to_shape(spmd_ctx *ctx, spmd_call *call)
 {
     (void)ctx;
@@ -12,16 +14,20 @@ static spmd_status sum_to_shape(spmd_ctx *ctx, spmd_call *call)
     return SPMD_OK;
 }
 
-static spmd_status sum_to_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+unsigned spmd__sum_to_mask(const spmd_view *x, const spmd_view *y)
 {
-    const spmd_view *x = &args->in[0], *y = &args->out[0];
     int added = x->rank - y->rank;
     unsigned mask = 0;
-    (void)ctx;
     for (int d = 0; d < x->rank; d++)
         if (d < added || y->shape[d - added] != x->shape[d])
             mask |= 1u << d;
-    return spmd__reduce_host(args, mask, &spmd__fold_sum, 1);
+    return mask;
+}
+
+static spmd_status sum_to_host(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    (void)ctx;
+    return spmd__reduce_host(args, spmd__sum_to_mask(&args->in[0], &args->out[0]), &spmd__fold_sum, 1);
 }
 
 static spmd_status sum_to_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
@@ -47,6 +53,7 @@ static const spmd_op sum_to_op = {
     .shape = sum_to_shape,
     .grad = sum_to_grad,
     .host = sum_to_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__sum_to_cuda),
     .cost = spmd__reduce_cost,
     .rule = sum_to_rule,
     .linear = 1,

@@ -4,6 +4,8 @@
 #include "kernels/kernels.h"
 #include "kernels/pointwise.h"
 
+spmd_status spmd__tanh_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static inline float tanh_f32(float x)
 {
     float size = x < 0 ? -x : x, z = x * x;
@@ -45,6 +47,7 @@ static const spmd_op tanh_op = {
     .shape = spmd__unary_shape,
     .grad = tanh_grad,
     .host = tanh_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__tanh_cuda),
     .cost = spmd__pointwise_cost,
     .rule = spmd__label_pointwise,
 };

@@ -43,6 +43,7 @@ static const spmd_op transpose_op = {
     .shape = transpose_shape,
     .grad = transpose_grad,
     .host = spmd__transpose_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__transpose_cuda),
     .rule = transpose_rule,
     .linear = 1,
 };

@@ -7,15 +7,9 @@
 
 enum { BLOCK = 16 };
 
-/* The output's dimensions; `stride`: in the input. Merged; at least one. */
-typedef struct permutation {
-    int rank;
-    int64_t shape[SPMD_MAX_RANK], stride[SPMD_MAX_RANK];
-} permutation;
-
-static permutation merged(const spmd_view *x, const int64_t *order)
+spmd__permutation spmd__merge_permutation(const spmd_view *x, const int64_t *order)
 {
-    permutation p = {0};
+    spmd__permutation p = {0};
     for (int d = 0; d < x->rank; d++) {
         int64_t size = x->shape[order[d]], stride = x->strides[order[d]];
         if (size == 1)
@@ -65,7 +59,7 @@ spmd_status spmd__transpose_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *x = &args->in[0], *y = &args->out[0];
     size_t size = spmd_dtype_size(x->dtype);
-    permutation p = merged(x, args->attr->i);
+    spmd__permutation p = spmd__merge_permutation(x, args->attr->i);
     int last = p.rank - 1, plane = last; /* plane: the output dimension that is contiguous in the input */
     int64_t to_stride[SPMD_MAX_RANK], index[SPMD_MAX_RANK] = {0}, to = 0, from = 0;
     (void)ctx;

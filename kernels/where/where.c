@@ -3,6 +3,8 @@
 #include "kernels/pointwise.h"
 #include "spmd/linear.h"
 
+spmd_status spmd__where_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
+
 static spmd_status where_shape(spmd_ctx *ctx, spmd_call *call)
 {
     char text[96];
@@ -93,6 +95,7 @@ static const spmd_op where_op = {
     .shape = where_shape,
     .grad = where_grad,
     .host = where_host,
+    .cuda = SPMD_CUDA_KERNEL(spmd__where_cuda),
     .rule = spmd__label_pointwise,
 };
 

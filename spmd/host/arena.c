@@ -65,6 +65,13 @@ void *spmd__arena_get(spmd_arena *arena, size_t bytes)
         if (!arena->current->next)
             break;
     }
+    if (arena->fixed) {
+        SPMD_FAIL(SPMD_ENOMEM,
+                  "out of device memory: %zu bytes wanted of the %zu that a device of this mesh keeps for values; use "
+                  "smaller blocks, more devices or a jit, or set SPMD_CUDA_MEMORY (MiB a device)",
+                  rounded, arena->fixed);
+        return NULL;
+    }
     spmd_chunk *chunk = new_chunk(arena, rounded);
     if (!chunk)
         return NULL;

@@ -4,7 +4,7 @@
 static spmd_status run(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
 {
     SPMD_CHECK(op->host, SPMD_EUNSUPPORTED, "%s has no kernel for backend host", op->name);
-    return spmd__run_timed(ctx, op, args);
+    return spmd__run_timed(ctx, op, op->host, args);
 }
 
 const spmd_backend spmd__backend_host = {.name = "host", .run = run};

@@ -51,7 +51,7 @@ static spmd_status run_item(stream *s, const item *work)
     ctx->transposing = work->transposing;
     nap(&s->random, 16, 200);
     SPMD_CHECK(work->op->host, SPMD_EUNSUPPORTED, "%s has no kernel for backend host-strict", work->op->name);
-    return spmd__run_timed(ctx, work->op, work->args);
+    return spmd__run_timed(ctx, work->op, work->op->host, work->args);
 }
 
 static void *stream_main(void *argument)
@@ -173,4 +173,5 @@ const spmd_backend spmd__backend_host_strict = {.name = "host-strict",
                                                 .begin = strict_begin,
                                                 .run = strict_run,
                                                 .sync = strict_sync,
+                                                .late = true,
                                                 .hostile = true};

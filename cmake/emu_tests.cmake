@@ -1,0 +1,15 @@
+# Tests of the emulated CUDA: each file tests/emu/test_*.cu or .c is one program, run under two policies.
+file(GLOB emu_tests CONFIGURE_DEPENDS tests/emu/test_*.cu tests/emu/test_*.c)
+foreach(source IN LISTS emu_tests)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    spmd_emulate(${name})
+    target_link_libraries(${name} PRIVATE PkgConfig::CHECK spmdkit_flags)
+    target_link_options(${name} PRIVATE -no-pie)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/emu)
+    foreach(policy late random)
+        add_test(NAME emu/${name}/${policy} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/emu)
+        set_tests_properties(emu/${name}/${policy} PROPERTIES TIMEOUT ${test_timeout} LABELS emu SKIP_RETURN_CODE 77
+            ENVIRONMENT "EMU_POLICY=${policy}")
+    endforeach()
+endforeach()

@@ -1,0 +1,66 @@
+/* Wild accesses of kernels. Real devices stop the kernel with an error and the host goes on; so here: the page becomes
+ * readable, the kernel ends with wrong numbers, its op with cudaErrorIllegalAddress. */
+#include "emu/emu_kernel.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct sigaction before;
+
+static bool survives(const void *address)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *from = (void *)((uintptr_t)address & ~(page - 1));
+    emu_op *op = emu_current_op();
+    char memory[300];
+    if (!op || emu_place_of(address) == EMU_ELSEWHERE)
+        return false;
+    emu_describe_memory(address, memory, sizeof memory);
+    op->error = cudaErrorIllegalAddress;
+    if (!emu_checking() || !emu_now.thread) /* else the checker has reported it */
+        emu_report("memcheck",
+                   "%s touches %p, %s: this memory is not allocated. Check the index against its size; build "
+                   "for checking to see the line",
+                   op->name, address, memory);
+    return mprotect(from, page, PROT_READ | PROT_WRITE) == 0;
+}
+
+static void on_fault(int signal, siginfo_t *info, void *context)
+{
+    const emu_thread *thread = emu_now.thread;
+    (void)context;
+    if (survives(info->si_addr))
+        return;
+    if (thread && emu_below_fiber_stack(thread->fiber, info->si_addr))
+        emu_fatal("kernel %s: thread %d needs more than %zu KB for its local variables: make its arrays smaller",
+                  emu_now.running->launch->name, thread->linear, EMU_FIBER_STACK >> 10);
+    if (thread)
+        emu_fatal(
+            "kernel %s block (%u,%u,%u) thread %d: %s %p, which is no device memory (a pointer of the host, or an "
+            "address that its type does not allow)",
+            emu_now.running->launch->name, thread->block->index.x, thread->block->index.y, thread->block->index.z,
+            thread->linear, signal == SIGBUS ? "bus error at" : "fault at", info->si_addr);
+    if (emu_place_of(info->si_addr) >= 0)
+        emu_report("host", "host code touches %p, which is device memory. Copy it with cudaMemcpyAsync and synchronize",
+                   info->si_addr);
+    sigaction(signal, &before, NULL); /* the instruction faults again, as it would without the emulator */
+}
+
+void emu_catch_faults(void)
+{
+    struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSEGV, &action, &before);
+    sigaction(SIGBUS, &action, NULL);
+}
+
+void emu_catch_faults_here(void)
+{
+    enum { STACK = 64 << 10 };
+    static _Thread_local stack_t stack;
+    stack.ss_sp = emu_alloc(STACK);
+    stack.ss_size = STACK;
+    sigaltstack(&stack, NULL);
+}

@@ -1,0 +1,212 @@
+/* Backward, with the probabilities P made again from the scores and the rows' log sums:
+ *
+ *   dv = P^T ct      dP = ct v^T      dS = P (dP - D) / sqrt(d)      dq = dS k      dk = dS^T q
+ *
+ * where D is a row's sum of ct * out. Two kernels: in one a block owns TILE keys and goes over the queries behind them,
+ * for dk and dv; in the other it owns TILE queries and goes over the keys before them, for dq. Scores are made twice,
+ * and nothing is ever added from two blocks: no atomics, the same bits in every run. */
+#include "kernels/causal_attention/attention_tiles.cuh"
+#include "kernels/rows.cuh"
+
+using namespace spmd_kernel;
+
+namespace
+{
+enum { Q, K, V, OUT, LOG_SUM, CT };
+
+template <class T> struct operands {
+    const T *q, *k, *v, *ct;
+    const float *log_sum, *dots;
+    T *dq, *dk, *dv;
+};
+
+/* D of every row. */
+template <class T> struct row_dots {
+    const T *ct, *out;
+    float *dots;
+    template <int LANES, int PACK> __device__ void operator()(const lanes<LANES, PACK> &row) const
+    {
+        float sum = 0;
+        row.each([&](int64_t i) {
+            const pack<T, PACK> a = row.read(ct, i), b = row.read(out, i);
+            for (int e = 0; e < PACK; e++)
+                sum += widen(a.at[e]) * widen(b.at[e]);
+        });
+        sum = row.sum(sum);
+        if (row.first())
+            dots[row.row] = sum;
+    }
+};
+
+/* A block's shared memory: tiles of all four operands, of the scores and dP, of P and dS, and the sums that it owns
+ * (dk and dv, or dq). */
+template <class P> struct buffers {
+    typename P::stored *q, *k, *v, *ct, *p, *ds;
+    float *scores, *dp, *first, *second;
+    int row, p_row, score_row, sums_row;
+};
+
+template <class P, int TILE> __host__ __device__ buffers<P> carve(carver *c, int d)
+{
+    typedef typename P::stored S;
+    const int width = P::padded(d);
+    buffers<P> b;
+    b.row = P::row_of(width);
+    b.p_row = P::row_of(TILE);
+    b.score_row = P::sums_row_of(TILE);
+    b.sums_row = P::sums_row_of(width);
+    b.q = c->take<S>(TILE * b.row);
+    b.k = c->take<S>(TILE * b.row);
+    b.v = c->take<S>(TILE * b.row);
+    b.ct = c->take<S>(TILE * b.row);
+    b.p = c->take<S>(TILE * b.p_row);
+    b.ds = c->take<S>(TILE * b.p_row);
+    b.scores = c->take<float>(TILE * b.score_row);
+    b.dp = c->take<float>(TILE * b.score_row);
+    b.first = c->take<float>(TILE * b.sums_row);
+    b.second = c->take<float>(TILE * b.sums_row);
+    return b;
+}
+
+/* Scores and dP of a tile of queries and one of keys. */
+template <class P, int TILE> __device__ void make_scores(const buffers<P> &b, int width)
+{
+    P::template product<AS_IS, TRANSPOSED, false>(b.q, b.row, b.k, b.row, b.scores, b.score_row, TILE, TILE, width);
+    P::template product<AS_IS, TRANSPOSED, false>(b.ct, b.row, b.v, b.row, b.dp, b.score_row, TILE, TILE, width);
+}
+
+/* Scores to P, dP to dS; zeros where the mask is and where there are no rows. log_sum, dots: of the first row. */
+template <class P, int TILE>
+__device__ void make_probabilities(const buffers<P> &b, const attention &s, int64_t first_row, int64_t first_key,
+                                   const float *log_sum, const float *dots)
+{
+    typedef typename P::stored S;
+    for (int i = (int)threadIdx.x; i < TILE * TILE; i += THREADS) {
+        const int row = i / TILE, column = i % TILE;
+        float p = 0, ds = 0;
+        if (first_row + row < s.t && first_key + column <= first_row + row) {
+            p = expf(b.scores[row * b.score_row + column] * s.factor - log_sum[row]);
+            ds = p * (b.dp[row * b.score_row + column] - dots[row]) * s.factor;
+        }
+        b.p[row * b.p_row + column] = narrow<S>(p);
+        b.ds[row * b.p_row + column] = narrow<S>(ds);
+    }
+}
+
+template <class P, int TILE, class T> __global__ void __launch_bounds__(THREADS) keys_kernel(operands<T> o, attention s)
+{
+    SPMD_SMEM_DYN(char, memory);
+    carver c = {memory, 0};
+    const buffers<P> b = carve<P, TILE>(&c, s.d);
+    const int64_t tiles = (s.t + TILE - 1) / TILE, head = (int64_t)blockIdx.x / tiles;
+    const int64_t key = (int64_t)blockIdx.x % tiles * TILE, base = head * s.t * s.d, first = base + key * s.d;
+    const int width = P::padded(s.d);
+    load_tile(b.k, b.row, o.k + first, TILE, s.t - key, s.d, width);
+    load_tile(b.v, b.row, o.v + first, TILE, s.t - key, s.d, width);
+    clear_tile(b.first, TILE * b.sums_row);
+    clear_tile(b.second, TILE * b.sums_row);
+    for (int64_t row = key; row < s.t; row += TILE) {
+        __syncthreads();
+        load_tile(b.q, b.row, o.q + base + row * s.d, TILE, s.t - row, s.d, width);
+        load_tile(b.ct, b.row, o.ct + base + row * s.d, TILE, s.t - row, s.d, width);
+        __syncthreads();
+        make_scores<P, TILE>(b, width);
+        __syncthreads();
+        make_probabilities<P, TILE>(b, s, row, key, o.log_sum + head * s.t + row, o.dots + head * s.t + row);
+        __syncthreads();
+        P::template product<TRANSPOSED, AS_IS, true>(b.ds, b.p_row, b.q, b.row, b.first, b.sums_row, TILE, width, TILE);
+        P::template product<TRANSPOSED, AS_IS, true>(b.p, b.p_row, b.ct, b.row, b.second, b.sums_row, TILE, width,
+                                                     TILE);
+    }
+    __syncthreads();
+    store_tile(o.dk + first, b.first, b.sums_row, TILE, s.t - key, s.d);
+    store_tile(o.dv + first, b.second, b.sums_row, TILE, s.t - key, s.d);
+}
+
+template <class P, int TILE, class T>
+__global__ void __launch_bounds__(THREADS) queries_kernel(operands<T> o, attention s)
+{
+    SPMD_SMEM_DYN(char, memory);
+    carver c = {memory, 0};
+    const buffers<P> b = carve<P, TILE>(&c, s.d);
+    const int64_t tiles = (s.t + TILE - 1) / TILE, head = (int64_t)blockIdx.x / tiles;
+    const int64_t row = (tiles - 1 - (int64_t)blockIdx.x % tiles) * TILE, base = head * s.t * s.d;
+    const int64_t first = base + row * s.d;
+    const int width = P::padded(s.d);
+    load_tile(b.q, b.row, o.q + first, TILE, s.t - row, s.d, width);
+    load_tile(b.ct, b.row, o.ct + first, TILE, s.t - row, s.d, width);
+    clear_tile(b.first, TILE * b.sums_row);
+    for (int64_t key = 0; key <= row; key += TILE) {
+        __syncthreads();
+        load_tile(b.k, b.row, o.k + base + key * s.d, TILE, s.t - key, s.d, width);
+        load_tile(b.v, b.row, o.v + base + key * s.d, TILE, s.t - key, s.d, width);
+        __syncthreads();
+        make_scores<P, TILE>(b, width);
+        __syncthreads();
+        make_probabilities<P, TILE>(b, s, row, key, o.log_sum + head * s.t + row, o.dots + head * s.t + row);
+        __syncthreads();
+        P::template product<AS_IS, AS_IS, true>(b.ds, b.p_row, b.k, b.row, b.first, b.sums_row, TILE, width, TILE);
+    }
+    __syncthreads();
+    store_tile(o.dq + first, b.first, b.sums_row, TILE, s.t - row, s.d);
+}
+
+template <class P, int TILE, class T> spmd_status launch(spmd_ctx *ctx, const operands<T> &o, const attention &s)
+{
+    const cudaStream_t stream = spmd__cuda_stream(ctx);
+    const unsigned blocks = (unsigned)(s.heads * ((s.t + TILE - 1) / TILE));
+    carver c = {};
+    carve<P, TILE>(&c, s.d);
+    SPMD_CUDA_TRY(cudaFuncSetAttribute((const void *)keys_kernel<P, TILE, T>,
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)c.used));
+    SPMD_CUDA_TRY(cudaFuncSetAttribute((const void *)queries_kernel<P, TILE, T>,
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)c.used));
+    SPMD_LAUNCH((keys_kernel<P, TILE, T>), blocks, THREADS, c.used, stream, o, s);
+    SPMD_LAUNCH((queries_kernel<P, TILE, T>), blocks, THREADS, c.used, stream, o, s);
+    return spmd__cuda_check(cudaGetLastError(), "causal_attention_grad");
+}
+
+template <class P, int TILE> size_t bytes_for(const attention &s)
+{
+    carver c = {};
+    carve<P, TILE>(&c, s.d);
+    return c.used;
+}
+
+template <class P, class T> spmd_status gradients(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    const spmd_view *in = args->in;
+    const attention s = attention_of(&in[Q]);
+    size_t most = 0;
+    SPMD_TRY(shared_memory(&most));
+    SPMD_CHECK((bytes_for<P, 32>(s) <= most), SPMD_EUNSUPPORTED,
+               "causal_attention_grad: heads of %d do not fit in this GPU's shared memory of %zu bytes a block; "
+               "expected 128 or less",
+               s.d, most);
+    float *dots = (float *)spmd__scratch(ctx, (size_t)(s.heads * s.t) * sizeof(float));
+    SPMD_CHECK(dots, SPMD_ENOMEM, "causal_attention_grad: no memory for %lld sums: %s", (long long)(s.heads * s.t),
+               spmd_last_error());
+    const row_dots<T> f = {(const T *)in[CT].data, (const T *)in[OUT].data, dots};
+    SPMD_TRY(each_row<T>(ctx, f, s.heads * s.t, s.d, {in[CT].data, in[OUT].data}, "causal_attention_grad"));
+    const operands<T> o = {(const T *)in[Q].data,  (const T *)in[K].data,           (const T *)in[V].data,
+                           (const T *)in[CT].data, (const float *)in[LOG_SUM].data, dots,
+                           (T *)args->out[0].data, (T *)args->out[1].data,          (T *)args->out[2].data};
+    if (sizeof(typename P::stored) == 2 && s.t > 32 && bytes_for<P, 64>(s) <= most)
+        return launch<P, 64, T>(ctx, o, s);
+    return launch<P, 32, T>(ctx, o, s);
+}
+} // namespace
+
+extern "C" spmd_status spmd__causal_attention_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
+{
+    if (spmd_view_count(&args->out[0]) == 0)
+        return SPMD_OK;
+    switch (args->in[Q].dtype) {
+    case SPMD_F32:
+        return gradients<plain<float>, float>(ctx, args);
+    case SPMD_BF16:
+        return gradients<tensor_cores<__nv_bfloat16>, __nv_bfloat16>(ctx, args);
+    default:
+        return gradients<tensor_cores<__half>, __half>(ctx, args);
+    }
+}
