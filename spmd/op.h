@@ -147,6 +147,9 @@ int spmd__layout_index(const spmd_mesh *mesh, const spmd_layout *layout, int dev
 /* Something a kernel keeps on a device between calls (a cache of primitives), made on first use by `create`; keyed by
  * `key`, an address that the op owns. Freed by `destroy` with the mesh. NULL with the error text set on failure. */
 void *spmd__device_slot(spmd_ctx *ctx, const void *key, void *(*create)(spmd_ctx *), void (*destroy)(void *));
+/* Which launch of the mesh this is. Within it a view's `value` names contents that never change, so that a kernel may
+ * keep something made from them. */
+uint32_t spmd__launch_number(const spmd_ctx *ctx);
 int spmd__device_threads(const spmd_ctx *ctx); /* how many threads a kernel may use: cores / devices, at least 1 */
 bool spmd__crowded(const spmd_ctx *ctx);       /* more devices than cores: to wait is to give up the core */
 /* The library's allocator for what outlives a launch: counted, and refused when the mesh's hook says so. */

@@ -75,7 +75,8 @@ spmd__gemm_case spmd__affine_case(const spmd_kernel_args *args, spmd_dtype out_d
                              .batch = 1,
                              .m = spmd__row_count(x),
                              .n = w->shape[1],
-                             .k = w->shape[0]};
+                             .k = w->shape[0],
+                             .value_b = w->value};
 }
 
 spmd_status spmd__affine_product(spmd_ctx *ctx, const spmd_kernel_args *args, const void *bias, spmd_dtype out_dtype,

@@ -114,6 +114,8 @@ spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, con
         c.m *= c.batch;
         c.batch = 1;
     }
+    if (c.batch == 1 && !ta) /* with A transposed it is a weight's gradient, and B met once */
+        c.value_b = b->value;
     return c;
 }
 
