@@ -52,7 +52,7 @@ spmd_status spmd__affine_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_t
     spmd_tensor rows_x, rows_dz;
     SPMD_TRY(spmd__as_matrix(ctx, dz, &rows_dz));
     if (need[0]) {
-        spmd_tensor dx = {0};
+        spmd_tensor dx = {.dtype = gin[0].dtype};
         bool donated = gin[0].donated;
         if (gin[0].id)
             SPMD_TRY(spmd__as_matrix(ctx, &gin[0], &dx));

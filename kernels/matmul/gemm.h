@@ -55,6 +55,9 @@ static inline spmd__gemm_case spmd__packed_case(const spmd__gemm_case *c)
 spmd_status spmd__gemm_cuda(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
                             const void *addend, void *out);
 
+/* In attr->i of matmul, after the two transposes: the result in f32, whatever the operands are. */
+enum { SPMD__MATMUL_WIDE = 2 };
+
 /* The case of a matmul's views, transposes in attr->i[0] and [1]. */
 spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, const spmd_view *b, const spmd_view *out);
 extern const spmd_op spmd__matmul_op;
@@ -62,7 +65,8 @@ spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call);
 void spmd__matmul_cost(const spmd_call *call, spmd_cost *cost);
 void spmd__matmul_rule(const spmd_call *call, struct spmd_labels *labels);
 
-/* *sum += a b; with sum->id 0: *sum = a b. In one product that adds to the sum where it lies, if it is donated. */
+/* *sum += a b; with sum->id 0: *sum = a b, of dtype sum->dtype: the operands' or f32. In one product that adds to the
+ * sum where it lies, if it is donated. */
 spmd_status spmd__matmul_onto(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, bool transpose_a,
                               bool transpose_b, spmd_tensor *sum);
 
