@@ -49,8 +49,8 @@ START_TEST(a_line_for_scripts)
     ck_assert_int_eq(run(arguments, false, text), 0);
     cJSON *object = cJSON_Parse(text);
     ck_assert_msg(cJSON_IsObject(object), "not a JSON object: %s", text);
-    static const char *const positive[] = {"ms_per_step", "examples_per_s", "gflops",       "limit_gflops", "share",
-                                           "share_p10",   "peak_rss",       "first_step_s", "loss"};
+    static const char *const positive[] = {"ms_per_step", "examples_per_s", "gflops",         "limit_gflops", "share",
+                                           "share_p10",   "peak_rss",       "first_step_end", "loss"};
     for (size_t k = 0; k < sizeof positive / sizeof *positive; k++)
         ck_assert_msg(number(object, positive[k]) > 0, "%s is not positive: %s", positive[k], text);
     double ms = number(object, "ms_per_step");
