@@ -1,5 +1,5 @@
 /* Private: the linear ops that the tape and the automatic mode emit by themselves. Declared here, each defined in its
- * own folder above (add, cast, full in kernels/; the others in collectives/), so that the core names none of their files. */
+ * own folder above (add, cast, full in kernels/; the others in collectives/): the core names none of their files. */
 #ifndef SPMD_LINEAR_H
 #define SPMD_LINEAR_H
 
