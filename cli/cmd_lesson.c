@@ -126,7 +126,9 @@ int cmd_lesson(const cli_options *o)
                          o->model ? "; there is no lesson " : "", o->model ? o->model : "");
     if (o->quick && o->full)
         return cli_usage("--quick and --full both say how large the lesson is; give one");
-    lesson l = {.options = o, .full = o->full, .accuracy = {NAN, NAN}};
+    lesson l = {.options = o,
+                .full = o->full || (!o->quick && o->backend && strcmp(o->backend, "cuda") == 0),
+                .accuracy = {NAN, NAN}};
     if (!page_open(&l.page, o->out ? o->out : "spmd-report", lessons[which].title, o->json ? stderr : stdout))
         return CLI_FAILED;
     spmd_status status = run(&l, lessons[which].steps, which == 0);
