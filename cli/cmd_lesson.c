@@ -39,6 +39,8 @@ static spmd_status choose(lesson *l, bool one_device)
     if (one_device && !o->optimizer)
         l->train.optim = spmd_optim_chain(spmd_optim_clip_by_global_norm(1), l->train.optim);
     SPMD_TRY(spmd_mesh_create(l->axes, o->backend, &l->mesh));
+    SPMD_CHECK(one_device || spmd_mesh_devices(l->mesh) >= 2, SPMD_EINVAL,
+               "the lesson multi-device has 1 device, needs 2 or more: use --devices 2");
     if (!one_device && o->batch < 0)
         l->train.batch = (l->full ? 1024 : 128) * spmd_mesh_devices(l->mesh);
     return SPMD_OK;
