@@ -41,6 +41,9 @@ foreach(source IN LISTS tests)
     if(folder STREQUAL "bench")
         target_link_libraries(${name} PRIVATE spmd_bench) # what the benches share
     endif()
+    if(folder STREQUAL "cuda" AND TARGET spmd_emu)
+        target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
+    endif()
     if(name STREQUAL "test_render")
         target_link_libraries(${name} PRIVATE ${SPMD_CLI_LIBRARIES})
     endif()
