@@ -99,6 +99,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     coll->n = coll->all.n;
     coll->me = coll->all.me;
     coll->copy = worth_streaming(args, bytes, coll->n) ? spmd__stream : spmd__copy;
+    coll->backwards = false;
     coll->mailed = !post && coll->n > 1 && spmd__use_mail(ctx, packed);
     if (post)
         coll->posts[0] = *post;
@@ -107,7 +108,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     memcpy(coll->device, coll->all.device, (size_t)coll->n * sizeof *coll->device);
     if (coll->n == 1)
         return SPMD_OK;
-    spmd__count_collective(ctx, coll->all.mask, bytes);
+    coll->backwards = spmd__count_collective(ctx, coll->all.mask, bytes) % 2;
     spmd_signature signature = {op, args->in[0].dtype, spmd__block_count(args->in[0].rank, args->in[0].shape),
                                 args->hash};
     SPMD_TRY(coll->mailed ? meet_mailed(ctx, args, (size_t)packed, &signature, coll)
@@ -194,29 +195,6 @@ void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled)
     for (int d = t->rank++; d > dim; d--)
         t->shape[d] = t->shape[d - 1];
     t->shape[dim] = n;
-}
-
-static spmd_status reshape_shape(spmd_ctx *ctx, spmd_call *call)
-{
-    (void)ctx;
-    call->out[0].dtype = call->in[0].dtype;
-    call->out[0].rank = (int)call->attr.i[SPMD_MAX_RANK];
-    memcpy(call->out[0].shape, call->attr.i, sizeof call->out[0].shape);
-    return SPMD_OK;
-}
-
-spmd_status spmd__coll_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape, spmd_tensor *out)
-{
-    static const spmd_op op = {.name = "rows", .shape = reshape_shape, .linear = 1, .view = true};
-    spmd_attr attr = {.i = {[SPMD_MAX_RANK] = rank}};
-    memcpy(attr.i, shape, (size_t)rank * sizeof *shape);
-    return spmd__emit(ctx, &op, &attr, in, 1, out, 1);
-}
-
-spmd_status spmd__coll_rows(spmd_ctx *ctx, const spmd_tensor *in, int dim, spmd_tensor *out)
-{
-    const int64_t shape[] = {spmd__coll_run(in->shape, 0, dim), spmd__coll_run(in->shape, dim, in->rank)};
-    return spmd__coll_reshape(ctx, in, 2, shape, out);
 }
 
 spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, int n, bool tiled)

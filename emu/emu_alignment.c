@@ -17,6 +17,7 @@ void emu_aligned(const void *address, size_t align, const char *what, const char
                thread->linear, what, address, align);
 }
 
+#ifndef __SANITIZE_ADDRESS__ /* then the real one is linked, too */
 /* As the compiler lays them out. */
 typedef struct ubsan_type {
     uint16_t kind, info;
@@ -45,3 +46,4 @@ void __ubsan_handle_type_mismatch_v1_abort(const ubsan_access *access, const voi
 {
     __ubsan_handle_type_mismatch_v1(access, address);
 }
+#endif

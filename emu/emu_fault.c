@@ -59,6 +59,8 @@ void emu_catch_faults(void)
 void emu_catch_faults_here(void)
 {
     enum { STACK = 64 << 10 };
-    stack_t stack = {.ss_sp = emu_alloc(STACK), .ss_size = STACK};
+    static _Thread_local stack_t stack;
+    stack.ss_sp = emu_alloc(STACK);
+    stack.ss_size = STACK;
     sigaltstack(&stack, NULL);
 }

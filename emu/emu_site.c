@@ -40,19 +40,18 @@ static bool ask_addr2line(const char *object, uintptr_t address, char *text, siz
 
 void emu_site_text(const void *site, char *text, size_t size)
 {
-    Dl_info object;
+    Dl_info object = {0};
     struct link_map *map = NULL;
-    if (!site || !dladdr1(site, &object, (void **)&map, RTLD_DL_LINKMAP) || !map) {
+    char program[64]; /* addr2line is another process: /proc/self would be its own */
+    snprintf(program, sizeof program, "/proc/%ld/exe", (long)getpid());
+    if (!site) {
         snprintf(text, size, "an unknown place");
         return;
     }
-    uintptr_t call = (uintptr_t)site - 1 - map->l_addr; /* the return address is behind the call */
-    const char *file = map->l_name[0] ? map->l_name : "/proc/self/exe";
-    char program[400] = "";
-    if (!map->l_name[0]) { /* addr2line is another process: /proc/self would be its own */
-        snprintf(program, sizeof program, "/proc/%ld/exe", (long)getpid());
-        file = program;
-    }
+    if (!dladdr1(site, &object, (void **)&map, RTLD_DL_LINKMAP))
+        map = NULL;                                                 /* linked statically */
+    uintptr_t call = (uintptr_t)site - 1 - (map ? map->l_addr : 0); /* the return address is behind the call */
+    const char *file = map && map->l_name[0] ? map->l_name : program;
     if (!ask_addr2line(file, call, text, size))
         snprintf(text, size, "%s+0x%zx (build with -g to see the line)", object.dli_sname ? object.dli_sname : "code",
                  (size_t)call);

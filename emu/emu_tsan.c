@@ -39,6 +39,7 @@ void emu_check_async_copy(const emu_async_copy *copy, const void *site)
     emu_observe(copy->to, copy->size, true, false, site);
 }
 
+#ifndef __SANITIZE_THREAD__ /* then the emulator itself is under the real one, and kernels run unchecked */
 void __tsan_init(void);
 void __tsan_init(void)
 {
@@ -156,3 +157,4 @@ void __tsan_atomic_signal_fence(int order)
     (void)order;
     atomic_signal_fence(memory_order_seq_cst);
 }
+#endif
