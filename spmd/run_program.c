@@ -165,6 +165,8 @@ spmd_status spmd__run_program(spmd_ctx *ctx)
         out[k].memory = spmd__program_address(p, out[k].id, job, ctx->id);
     }
     SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
-    SPMD_TRY(spmd__program_copy_out(p, ctx));
-    return ctx->mesh->backend->remote ? spmd__sync(ctx) : SPMD_OK;
+    spmd_status status = spmd__program_copy_out(p, ctx);
+    if (status == SPMD_OK && ctx->mesh->backend->remote)
+        status = spmd__sync(ctx);
+    return spmd__spoil(ctx->mesh, status);
 }

@@ -50,7 +50,7 @@ static spmd_status describe(int k, int n, spmd_cuda_gpu *gpu)
                            .minor = properties.minor,
                            .processors = properties.multiProcessorCount,
                            .memory = properties.totalGlobalMem};
-    snprintf(gpu->name, sizeof gpu->name, "%s", properties.name);
+    snprintf(gpu->name, sizeof gpu->name, "%.127s", properties.name);
     SPMD_CUDA_TRY(cudaSetDevice(k));
     SPMD_CUDA_TRY(cudaMemGetInfo(&gpu->free, &total));
     for (int other = 0; other < n && other < 64; other++) {

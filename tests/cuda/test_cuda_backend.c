@@ -1,8 +1,9 @@
 /* What backend cuda adds to the rules that all backends keep (those run as emu/...): graphs, shared GPUs, transports,
  * schedules, and a machine without a GPU. */
-#include "tests/cuda/cuda_jobs.h"
+#include "spmd/testing.h"
 #ifdef SPMD_EMU
 #include "emu/emu.h"
+#include "tests/cuda/cuda_jobs.h"
 #include "spmd/cuda.h"
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,7 @@ START_TEST(programs_become_graphs)
     ck_spmd_ok(job_run(&j, 1, true));
     long made = emu_live("executable graph");
     ck_assert_int_gt(made, 0);
-    ck_spmd_ok(job_run(&j, STEPS - 2, true));
+    ck_spmd_ok(job_run(&j, STEPS - 3, true));
     ck_assert_int_eq(emu_live("executable graph"), made);
     spmd_array *moved = NULL; /* another array in its place: graphs hold addresses */
     ck_spmd_ok(spmd_unshard(j.w, got));
