@@ -197,6 +197,29 @@ void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled)
     t->shape[dim] = n;
 }
 
+static spmd_status reshape_shape(spmd_ctx *ctx, spmd_call *call)
+{
+    (void)ctx;
+    call->out[0].dtype = call->in[0].dtype;
+    call->out[0].rank = (int)call->attr.i[SPMD_MAX_RANK];
+    memcpy(call->out[0].shape, call->attr.i, sizeof call->out[0].shape);
+    return SPMD_OK;
+}
+
+spmd_status spmd__coll_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape, spmd_tensor *out)
+{
+    static const spmd_op op = {.name = "rows", .shape = reshape_shape, .linear = 1, .view = true};
+    spmd_attr attr = {.i = {[SPMD_MAX_RANK] = rank}};
+    memcpy(attr.i, shape, (size_t)rank * sizeof *shape);
+    return spmd__emit(ctx, &op, &attr, in, 1, out, 1);
+}
+
+spmd_status spmd__coll_rows(spmd_ctx *ctx, const spmd_tensor *in, int dim, spmd_tensor *out)
+{
+    const int64_t shape[] = {spmd__coll_run(in->shape, 0, dim), spmd__coll_run(in->shape, dim, in->rank)};
+    return spmd__coll_reshape(ctx, in, 2, shape, out);
+}
+
 spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, int n, bool tiled)
 {
     char text[96];
