@@ -10,7 +10,7 @@ failed=0
 files() { # FOLDER...: the C files below those that exist
     local folder
     for folder in "$@"; do
-        [[ ! -d $folder ]] || find "$folder" -type f \( -name '*.c' -o -name '*.h' \)
+        [[ ! -d $folder ]] || find "$folder" -type f \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \)
     done | sort
 }
 report() { # RULE: reads the breaches
@@ -61,7 +61,7 @@ check_library() {
     {
         grep -nHE '^ *(static|_Thread_local) [^(]*[;={]' "${library[@]}"
         grep -nHE '^[a-z][a-zA-Z_0-9 *]* [*a-zA-Z_0-9]+(\[[^]]*\])*( =.*|;)$' "${library[@]}"
-    } | grep -vE '\bconst\b|:(typedef|struct|enum|return|goto) |^spmd/status\.c:[0-9]+:static _Thread_local ' |
+    } | grep -vE '\bconst(expr)?\b|:(typedef|struct|enum|return|goto|using) |^spmd/status\.c:[0-9]+:static _Thread_local ' |
         sort -u | report "no mutable static or global state: it belongs to the mesh, the launch or the context"
     grep -nHE '^[a-z][a-z_0-9 ]* \**spmd_[a-z0-9_]*\(' "${public[@]}" | grep -v ':typedef ' |
         report "functions of a public header are exported: SPMD_API"
