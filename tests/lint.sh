@@ -61,7 +61,8 @@ check_library() {
     {
         grep -nHE '^ *(static|_Thread_local) [^(]*[;={]' "${library[@]}"
         grep -nHE '^[a-z][a-zA-Z_0-9 *]* [*a-zA-Z_0-9]+(\[[^]]*\])*( =.*|;)$' "${library[@]}"
-    } | grep -vE '\bconst(expr)?\b|:(typedef|struct|enum|return|goto|using) |^spmd/status\.c:[0-9]+:static _Thread_local ' |
+    } | grep -vE -e '\bconst(expr)?\b|:(typedef|struct|enum|return|goto|using) ' \
+        -e '^spmd/status\.c:[0-9]+:static _Thread_local ' |
         sort -u | report "no mutable static or global state: it belongs to the mesh, the launch or the context"
     grep -nHE '^[a-z][a-z_0-9 ]* \**spmd_[a-z0-9_]*\(' "${public[@]}" | grep -v ':typedef ' |
         report "functions of a public header are exported: SPMD_API"
