@@ -99,7 +99,8 @@ check_headers() {
     done
     if command -v "$cxx" >/dev/null; then
         for header in "${public[@]}" emu/emu.h; do
-            "$cxx" -std=c++17 -Wall -Wextra -Werror "${here[@]}" -fsyntax-only -x c++ -include "$header" /dev/null 2>&1 |
+            "$cxx" -std=c++17 -Wall -Wextra -Werror "${here[@]}" -fsyntax-only -x c++ \
+                -include "$header" /dev/null 2>&1 |
                 report "$header compiles alone as C++17"
         done
     else
