@@ -23,7 +23,7 @@ struct emu_lt_layout {
 
 struct emu_lt_preference {
     uint64_t max_workspace;
-    uint32_t alignment[4]; /* of A, B, C, D, in bytes */
+    uint32_t alignment[4];                /* of A, B, C, D, in bytes */
     uint32_t search_mode, reduction_mask; /* kept, and not used: there is one algorithm */
 };
 

@@ -191,6 +191,7 @@ void emu_nccl_leave_meetings(struct ncclComm *comm)
         emu_op *op = m->ops[comm->rank];
         if (op && op->running && m->arrived < comm->clique->n) {
             m->ops[comm->rank] = NULL;
+            m->arrived--; /* now they can never be complete */
             emu_finish(op);
         }
     }

@@ -142,7 +142,8 @@ emu_op *emu_issue(struct CUstream_st *s, const emu_work *work, emu_op *const *de
     op->fn = work->fn;
     op->size = work->size;
     op->args = emu_alloc(work->size);
-    memcpy(op->args, work->args, work->size);
+    if (work->size)
+        memcpy(op->args, work->args, work->size);
     op->binding = work->binding;
     op->device = s->device;
     op->stream = s;
