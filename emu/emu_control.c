@@ -7,7 +7,7 @@
 #include <time.h>
 #include "emu/emu_runtime.h"
 
-struct emu_settings emu_settings = {.devices = 2, .policy = EMU_RANDOM, .seed = 1, .timeout = 5};
+struct emu_settings emu_settings = {.devices = 2, .policy = EMU_RANDOM, .seed = 1, .timeout = 20};
 struct emu_host emu_host;
 emu_device *emu_devices;
 
