@@ -21,7 +21,7 @@ static emu_meeting_place *find_meeting(emu_clique *clique, uint64_t seq)
     m->ops = emu_alloc(sizeof *m->ops * (size_t)clique->n);
     m->threads = emu_alloc(sizeof *m->threads * (size_t)clique->n);
     m->grouped = emu_alloc(sizeof *m->grouped * (size_t)clique->n);
-    m->called = emu_alloc(sizeof *m->called * (size_t)clique->n);
+    m->order = emu_alloc(sizeof *m->order * (size_t)clique->n);
     m->next = clique->meetings;
     clique->meetings = m;
     return m;
@@ -36,7 +36,7 @@ static void close_meeting(emu_clique *clique, emu_meeting_place *m)
     free(m->ops);
     free(m->threads);
     free(m->grouped);
-    free(m->called);
+    free(m->order);
     free(m);
 }
 
@@ -108,7 +108,7 @@ static void bind(emu_op *op)
     if (!m->issued++)
         m->first = comm->rank;
     m->ops[comm->rank] = op;
-    m->called[comm->rank] = true;
+    m->order[comm->rank] = op->order;
     m->threads[comm->rank] = call->thread;
     m->grouped[comm->rank] = call->grouped;
     bool demanded = false;
@@ -117,6 +117,7 @@ static void bind(emu_op *op)
     if (m->ops[m->first] && m->first != comm->rank)
         check_signature(clique, m, call);
     check_threads(clique, m, comm->rank);
+    emu_nccl_check_order(clique, m, comm->rank);
     for (int r = 0; r < clique->n && m->mismatch; r++)
         if (m->ops[r] && m->ops[r]->running)
             end_with_error(m, r);
@@ -181,9 +182,9 @@ static int describe(const emu_op *op, char *text, size_t size)
     int used = snprintf(text, size, "%s, number %llu of communicator %d, rank %d", what, (unsigned long long)m->seq,
                         clique->number, call->comm->rank);
     for (int r = 0; r < clique->n; r++)
-        if ((!m->called[r] || !m->ops[r]) && (size_t)used < size)
+        if ((!m->order[r] || !m->ops[r]) && (size_t)used < size)
             used += snprintf(text + used, size - (size_t)used, "; %s by rank %d",
-                             m->called[r] ? "aborted" : "not called", r);
+                             m->order[r] ? "aborted" : "not called", r);
     return used;
 }
 
