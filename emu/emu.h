@@ -37,7 +37,7 @@ typedef enum emu_policy {
  * seed. Call it while no op is in flight. */
 void emu_configure(int devices, emu_policy policy, unsigned seed);
 
-/* emu_set_timeout - seconds after which a synchronization that does not end is reported as "hang" (default 5). */
+/* emu_set_timeout - seconds after which a synchronization that does not end is reported as "hang" (default 20). */
 void emu_set_timeout(double seconds);
 
 /* emu_fail - the nth call from now (1: the next) of a function, such as "cudaMalloc", fails with this error. One

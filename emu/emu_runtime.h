@@ -51,7 +51,7 @@ void emu_died(emu_thing thing);
 /* --- devices --- */
 typedef struct emu_device {
     struct CUstream_st *streams, *default_stream; /* a list, the default stream first */
-    pthread_cond_t wake;                          /* the worker's */
+    pthread_cond_t wake, ended;                   /* the worker's; of host threads that wait for its ops */
     int demanded;                                 /* ops that someone waits for */
     emu_op **suspended;                           /* kernels that spin */
     int nsuspended, suspended_room;
@@ -124,7 +124,6 @@ cudaError_t emu_wait_device(int device, const char *what); /* for what its strea
 /* emu_wait for anything else: waits for a change of state that emu_wake_host announces. false: the deadline is over. */
 bool emu_wait_host(double deadline);
 void emu_wake_host(void);
-void emu_wake_workers(void);
 /* A sleep without the lock for a poll (cudaEventQuery, ncclCommGetAsyncError): lets the workers run. */
 void emu_yield(void);
 void *emu_worker(void *device); /* the thread */
