@@ -17,7 +17,7 @@ static const struct option {
     {"--devices", "N", "devices, as one mesh axis \"data\" (1..64; default 2)", INTEGER, offsetof(cli_options, devices),
      1, SPMD_MAX_DEVICES},
     {"--mesh", "AXES", "the mesh instead, e.g. data=2", TEXT, offsetof(cli_options, mesh), 0, 0},
-    {"--backend", "NAME", "host (default), or host-strict, its hostile twin for tests", TEXT,
+    {"--backend", "NAME", "host (default), cuda, or host-strict, host's hostile twin for tests", TEXT,
      offsetof(cli_options, backend), 0, 0},
     {"--dtype", "NAME", "computes in f32 (default) or bf16", TEXT, offsetof(cli_options, dtype), 0, 0},
     {"--seed", "N", "of start values and order of examples (default 1)", INTEGER, offsetof(cli_options, seed), 0,

@@ -1,6 +1,7 @@
 /* spmd info: what this build can do on this machine. */
 #include "cli/cli.h"
 #include "kernels/matmul/gemm.h"
+#include "spmd/cuda.h"
 #include "spmd/spmdkit.h"
 #include <cjson/cJSON.h>
 #include <sched.h>
@@ -65,6 +66,51 @@ static void libraries(library *list)
     snprintf(list[4].version, sizeof list[4].version, "%s", cJSON_Version());
 }
 
+/* GPUs as text lines: "0 NVIDIA H200, sm_90, 132 processors, 139 of 141 GiB free, peers 1 2 3" */
+static void print_gpus(void)
+{
+    enum { MOST = 64 };
+    const double gib = 1024.0 * 1024 * 1024;
+    spmd_cuda_gpu gpus[MOST];
+    char versions[96];
+    int n = spmd_cuda_gpus(gpus, MOST);
+    if (n == 0)
+        printf("  GPUs       none: %s\n", spmd_last_error());
+    else
+        printf("  GPUs       %d; %s\n", n, spmd_cuda_versions(versions, sizeof versions));
+    for (int k = 0; k < n && k < MOST; k++) {
+        printf("    %-2d       %s, sm_%d%d, %d processors, %.1f of %.1f GiB free, peers", k, gpus[k].name,
+               gpus[k].major, gpus[k].minor, gpus[k].processors, (double)gpus[k].free / gib,
+               (double)gpus[k].memory / gib);
+        for (int other = 0; other < n && other < MOST; other++)
+            if (other != k && gpus[k].peers >> other & 1)
+                printf(" %d", other);
+        printf("%s\n", gpus[k].peers == (uint64_t)1 << k ? " none" : "");
+    }
+}
+
+static void gpus_json(json *line)
+{
+    enum { MOST = 64 };
+    spmd_cuda_gpu gpus[MOST];
+    int n = spmd_cuda_gpus(gpus, MOST);
+    for (int k = 0; k < n && k < MOST; k++) {
+        json_open(line, NULL, '{');
+        json_text(line, "backend", "cuda");
+        json_text(line, "name", gpus[k].name);
+        json_integer(line, "compute_capability", 10 * gpus[k].major + gpus[k].minor);
+        json_integer(line, "processors", gpus[k].processors);
+        json_integer(line, "memory_bytes", (int64_t)gpus[k].memory);
+        json_integer(line, "free_bytes", (int64_t)gpus[k].free);
+        json_open(line, "peers", '[');
+        for (int other = 0; other < n && other < MOST; other++)
+            if (other != k && gpus[k].peers >> other & 1)
+                json_integer(line, NULL, other);
+        json_close(line, ']');
+        json_close(line, '}');
+    }
+}
+
 static int info_json(const char *name, const library *list)
 {
     json line;
@@ -82,11 +128,15 @@ static int info_json(const char *name, const library *list)
     json_integer(&line, "max_devices", SPMD_MAX_DEVICES);
     json_bool(&line, "native_bf16", spmd__matmul_has_native_bf16());
     json_close(&line, '}');
+    gpus_json(&line);
     json_close(&line, ']');
     json_integer(&line, "cores", cores());
     json_open(&line, "libraries", '{');
     for (int k = 0; k < LIBRARIES; k++)
         json_text(&line, list[k].name, list[k].version);
+    char versions[96];
+    if (spmd_cuda_versions(versions, sizeof versions))
+        json_text(&line, "cuda", versions);
     json_close(&line, '}');
     char *text = json_end(&line);
     bool written = text && fputs(text, stdout) >= 0;
@@ -114,5 +164,6 @@ int cmd_info(const cli_options *options)
                                     : "converted: matmuls on bf16 are computed in f32, and no faster than those");
     for (int k = 0; k < LIBRARIES; k++)
         printf("  %-9s  %s\n", list[k].name, list[k].version);
+    print_gpus();
     return CLI_OK;
 }

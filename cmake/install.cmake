@@ -2,7 +2,7 @@
 # that do not begin with "/* Private" (lint compares).
 set(public_headers
     spmd/status.h spmd/dtype.h spmd/mesh.h spmd/spec.h spmd/tensor.h spmd/array.h spmd/shard_map.h spmd/custom.h
-    spmd/grad.h spmd/jit.h spmd/auto_map.h spmd/profile.h spmd/spmdkit.h spmd/testing.h
+    spmd/grad.h spmd/jit.h spmd/auto_map.h spmd/profile.h spmd/cuda.h spmd/spmdkit.h spmd/testing.h
     collectives/collectives.h
     kernels/kernels.h
     models/data.h models/mlp.h models/optim.h models/safetensors.h models/train.h)

@@ -30,8 +30,7 @@ endif()
 if(SPMD_SANITIZE STREQUAL "thread")
     list(APPEND test_environment TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/supp/tsan.txt)
 endif()
-# Small slabs: emulated memory is filled with NaN when it is taken. Sixteen devices: a mesh has a GPU a shard.
-set(emu_environment SPMD_TEST_BACKEND=cuda SPMD_CUDA_MEMORY=4 EMU_DEVICES=16 EMU_POLICY=random)
+set(emu_environment SPMD_TEST_BACKEND=cuda EMU_DEVICES=16 EMU_POLICY=random)
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests tests/test_*.c)
 list(FILTER tests EXCLUDE REGEX "^emu/") # cmake/emu_tests.cmake
 foreach(source IN LISTS tests)
@@ -42,11 +41,19 @@ foreach(source IN LISTS tests)
     if(folder STREQUAL "bench")
         target_link_libraries(${name} PRIVATE spmd_bench) # what the benches share
     endif()
+    if(folder STREQUAL "cuda" AND TARGET spmd_emu)
+        target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
+    endif()
     set_property(TARGET ${name} PROPERTY RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     add_test(NAME ${folder}/${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     set_tests_properties(${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS "${folder}" SKIP_RETURN_CODE 77
         ENVIRONMENT "${test_environment}")
-    # What runs shard functions runs again on emulated CUDA devices, and on the hostile twin of the host backend (test_errors pins host's own texts).
+    if(folder STREQUAL "cuda")
+        set_tests_properties(${folder}/${name} PROPERTIES LABELS "cuda;emu"
+            ENVIRONMENT "${test_environment};SPMD_CUDA_MEMORY=1")
+    endif()
+    # What runs shard functions runs again on the hostile twin of the host backend (test_errors pins host's own texts),
+    # and on emulated CUDA devices.
     if(name STREQUAL "test_huge") # needs half of a small machine's memory
         set_tests_properties(${folder}/${name} PROPERTIES RUN_SERIAL TRUE)
     endif()
@@ -59,10 +66,14 @@ foreach(source IN LISTS tests)
         set_tests_properties(strict/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS strict
             SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};SPMD_TEST_BACKEND=host-strict")
         if(SPMD_CUDA STREQUAL "EMU")
+            set(slab 4) # MiB; small ones, because emulated memory is filled with NaN when it is taken
+            if(name STREQUAL "test_large")
+                set(slab 64)
+            endif()
             add_test(NAME emu/${folder}/${name} COMMAND ${name}
                 WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
             set_tests_properties(emu/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu
-                SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${emu_environment}")
+                SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=${slab}")
         endif()
     endif()
 endforeach()

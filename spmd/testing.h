@@ -72,7 +72,7 @@ typedef struct spmd_test {
     void (*want)(const spmd_mesh *mesh, const spmd_value *in, spmd_value *want, void *user);
     double tolerance;            /* 0: every element exactly; negative: spmd_test_tolerance of the dtype */
     const char *const *meshes;   /* ends with NULL */
-    const char *const *backends; /* ends with NULL; NULL: host and host-strict */
+    const char *const *backends; /* ends with NULL; NULL: $SPMD_TEST_BACKEND, or host and host-strict */
 } spmd_test;
 /* spmd_test_everywhere - runs the test on every mesh and backend, each twice, which must give the same bits; asserts
  * that launches succeed and outputs are right, naming mesh, backend, output and element. */

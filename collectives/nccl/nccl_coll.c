@@ -43,6 +43,19 @@ static spmd_status open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *a
     return SPMD_OK;
 }
 
+static bool accepted(ncclResult_t result)
+{
+    return result == ncclSuccess || result == ncclInProgress;
+}
+
+/* The end of a group of calls, of which the last returned `result`. */
+static spmd_status close_group(spmd_ctx *ctx, ncclComm_t comm, ncclResult_t result, const char *what)
+{
+    ncclResult_t ended = ncclGroupEnd();
+    SPMD_TRY(spmd__nccl_check(result, what));
+    return spmd__nccl_enqueued(ctx, comm, ended, what);
+}
+
 static bool type_of(spmd_dtype dtype, ncclDataType_t *out)
 {
     *out = dtype == SPMD_F32 ? ncclFloat32 : dtype == SPMD_I32 ? ncclInt32 : ncclInt64;
@@ -76,14 +89,12 @@ spmd_status spmd__nccl_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_a
     SPMD_TRY(open(ctx, op, args));
     SPMD_NCCL_TRY(ncclGroupStart());
     ncclResult_t result = ncclSuccess;
-    for (int k = 0; k < args->nin && result == ncclSuccess; k++) {
+    for (int k = 0; k < args->nin && accepted(result); k++) {
         type_of(args->in[k].dtype, &type);
         result = ncclAllReduce(args->in[k].data, args->out[k].data, (size_t)spmd_view_count(&args->in[k]), type,
                                reduction, comm, spmd__cuda_stream(ctx));
     }
-    ncclResult_t ended = ncclGroupEnd();
-    SPMD_TRY(spmd__nccl_check(result, "ncclAllReduce"));
-    return spmd__nccl_check(ended, "ncclGroupEnd");
+    return close_group(ctx, comm, result, "ncclAllReduce");
 }
 
 static int64_t outer_of(const spmd_view *v, const spmd_kernel_args *args)
@@ -103,13 +114,11 @@ spmd_status spmd__nccl_gather(spmd_ctx *ctx, const spmd_kernel_args *args, bool 
     SPMD_TRY(open(ctx, "all_gather", args));
     SPMD_NCCL_TRY(ncclGroupStart());
     ncclResult_t result = ncclSuccess;
-    for (int k = 0; k < args->nin && result == ncclSuccess; k++)
+    for (int k = 0; k < args->nin && accepted(result); k++)
         result = ncclAllGather(args->in[k].data, args->out[k].data,
                                (size_t)spmd_view_count(&args->in[k]) * spmd_dtype_size(args->in[k].dtype), ncclUint8,
                                comm, spmd__cuda_stream(ctx));
-    ncclResult_t ended = ncclGroupEnd();
-    SPMD_TRY(spmd__nccl_check(result, "ncclAllGather"));
-    return spmd__nccl_check(ended, "ncclGroupEnd");
+    return close_group(ctx, comm, result, "ncclAllGather");
 }
 
 spmd_status spmd__nccl_scatter(spmd_ctx *ctx, const spmd_kernel_args *args, bool *done)
@@ -126,12 +135,10 @@ spmd_status spmd__nccl_scatter(spmd_ctx *ctx, const spmd_kernel_args *args, bool
     SPMD_TRY(open(ctx, "psum_scatter", args));
     SPMD_NCCL_TRY(ncclGroupStart());
     ncclResult_t result = ncclSuccess;
-    for (int k = 0; k < args->nin && result == ncclSuccess; k++) {
+    for (int k = 0; k < args->nin && accepted(result); k++) {
         type_of(args->in[k].dtype, &type);
         result = ncclReduceScatter(args->in[k].data, args->out[k].data, (size_t)spmd_view_count(&args->out[k]), type,
                                    ncclSum, comm, spmd__cuda_stream(ctx));
     }
-    ncclResult_t ended = ncclGroupEnd();
-    SPMD_TRY(spmd__nccl_check(result, "ncclReduceScatter"));
-    return spmd__nccl_check(ended, "ncclGroupEnd");
+    return close_group(ctx, comm, result, "ncclReduceScatter");
 }

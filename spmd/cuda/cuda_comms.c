@@ -154,6 +154,22 @@ spmd_status spmd__cuda_connect(spmd_mesh *mesh)
     return SPMD_OK;
 }
 
+spmd_status spmd__nccl_enqueued(spmd_ctx *ctx, ncclComm_t comm, ncclResult_t result, const char *what)
+{
+    spmd_mesh *mesh = ctx->mesh;
+    int64_t start = spmd__now_ms();
+    while (result == ncclInProgress) {
+        SPMD_TRY(spmd__nccl_check(ncclCommGetAsyncError(comm, &result), what));
+        if (result != ncclInProgress)
+            break;
+        SPMD_CHECK(atomic_load(&mesh->fate) != SPMD_FATE_POISONED, SPMD_EABORTED, "another shard failed first");
+        SPMD_CHECK(!mesh->timeout_ms || spmd__now_ms() - start < mesh->timeout_ms, SPMD_ETIMEOUT,
+                   "%s was not enqueued in %d ms (bound: SPMD_TIMEOUT_MS)", what, mesh->timeout_ms);
+        sched_yield();
+    }
+    return spmd__nccl_check(result, what);
+}
+
 /* A collective of NCCL ends only if all its ranks take part, so the wait looks around. */
 spmd_status spmd__cuda_wait(spmd_ctx *ctx)
 {

@@ -7,6 +7,9 @@
 spmd_status spmd__nccl_check(ncclResult_t result, const char *what);
 #define SPMD_NCCL_TRY(call) SPMD_TRY(spmd__nccl_check((call), #call))
 
+/* The call that returned `result` is on the stream, or failed; until then nothing else may be asked of `comm`. */
+spmd_status spmd__nccl_enqueued(spmd_ctx *ctx, ncclComm_t comm, ncclResult_t result, const char *what);
+
 spmd_status spmd__cuda_transport(spmd_cuda_transport *out); /* what the environment asks for */
 /* The backend's connect: makes the communicators, and makes them anew. */
 spmd_status spmd__cuda_connect(spmd_mesh *mesh);

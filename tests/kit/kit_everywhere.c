@@ -83,7 +83,8 @@ static void run_on(const spmd_test *test, const char *axes, const char *backend)
 
 void spmd_test_everywhere(const spmd_test *test)
 {
-    const char *const *backends = test->backends ? test->backends : all_backends;
+    const char *const chosen[] = {spmd_test_backend(), NULL};
+    const char *const *backends = test->backends ? test->backends : chosen[0] ? chosen : all_backends;
     ck_assert_msg(test->nin <= MAX_VALUES && test->nout <= MAX_VALUES, "at most %d inputs and outputs", MAX_VALUES);
     for (int b = 0; backends[b]; b++)
         for (int m = 0; test->meshes[m]; m++)
