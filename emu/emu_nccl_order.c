@@ -31,6 +31,17 @@ static int opposite_device(const emu_clique *mine, const emu_meeting_place *m, i
     return -1;
 }
 
+/* Was `other` called on every device before `m` was on any? Then the older ones of its communicator were, too. */
+static bool is_older(const emu_clique *theirs, const emu_meeting_place *other, const emu_clique *mine,
+                     const emu_meeting_place *m)
+{
+    for (int r = 0; r < theirs->n; r++)
+        for (int k = 0; k < mine->n; k++)
+            if (!other->order[r] || (m->order[k] && m->order[k] < other->order[r]))
+                return false;
+    return true;
+}
+
 void emu_nccl_check_order(const emu_clique *clique, const emu_meeting_place *m, int rank)
 {
     int device = clique->comms[rank]->device;
@@ -38,7 +49,8 @@ void emu_nccl_check_order(const emu_clique *clique, const emu_meeting_place *m, 
         int here = rank_on(theirs, device);
         if (theirs == clique || here < 0 || !is_whole(theirs))
             continue;
-        for (const emu_meeting_place *other = theirs->meetings; other; other = other->next) {
+        for (const emu_meeting_place *other = theirs->meetings; /* the newest first */
+             other && !is_older(theirs, other, clique, m); other = other->next) {
             int opposite = other->order[here] ? opposite_device(clique, m, rank, theirs, other) : -1;
             if (opposite < 0)
                 continue;

@@ -96,8 +96,9 @@ struct CUstream_st {
     uint32_t lane, seq;  /* seq: of the newest op */
     uint32_t collective; /* seq of the newest collective; 0: none */
     emu_op *head, *tail;
-    emu_clock clock; /* what has happened before its next op */
-    bool internal;   /* a lane of a graph */
+    emu_op *undemanded; /* the first op that nobody waits for: those before it are demanded */
+    emu_clock clock;    /* what has happened before its next op */
+    bool internal;      /* a lane of a graph */
     bool destroyed;
     struct emu_capture *capture; /* NULL: it runs what it gets */
     int capture_lane;

@@ -163,6 +163,8 @@ emu_op *emu_issue(struct CUstream_st *s, const emu_work *work, emu_op *const *de
     else
         s->head = op;
     s->tail = op;
+    if (!s->undemanded)
+        s->undemanded = op;
     if (op->binding)
         op->binding->bind(op);
     if (emu_devices[s->device].asleep || runs_unasked(&emu_devices[s->device]))
@@ -173,19 +175,18 @@ emu_op *emu_issue(struct CUstream_st *s, const emu_work *work, emu_op *const *de
 /* Everything before it on its stream is demanded first; what it waits for, too. */
 void emu_demand(emu_op *last)
 {
+    struct CUstream_st *s = last->stream;
     if (last->done || last->demanded)
         return;
-    for (emu_op *op = last->stream->head;; op = op->next) {
-        if (!op->demanded) {
-            op->demanded = true;
-            emu_devices[op->device].demanded++;
-            for (int i = 0; i < op->ndeps; i++)
-                emu_demand(op->deps[i]);
-            if (op->binding)
-                op->binding->demand(op);
-        }
-        if (op == last)
-            break;
+    while (!last->demanded) {
+        emu_op *op = s->undemanded;
+        s->undemanded = op->next;
+        op->demanded = true;
+        emu_devices[op->device].demanded++;
+        for (int i = 0; i < op->ndeps; i++)
+            emu_demand(op->deps[i]);
+        if (op->binding)
+            op->binding->demand(op);
     }
     pthread_cond_signal(&emu_devices[last->device].wake);
 }
@@ -204,6 +205,8 @@ void emu_finish(emu_op *op)
     s->head = op->next;
     if (!s->head)
         s->tail = NULL;
+    if (s->undemanded == op)
+        s->undemanded = op->next;
     for (int i = 0; i < op->ndeps; i++)
         emu_op_drop(op->deps[i]);
     op->ndeps = 0;
