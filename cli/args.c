@@ -41,6 +41,13 @@ static const struct option {
      offsetof(cli_options, repeats), 0, 4096},
     {"--eval", NULL, "measure the accuracy on the test set at the end", FLAG, offsetof(cli_options, eval), 0, 0},
     {"--log", "FILE", "write every step as a line of JSON", TEXT, offsetof(cli_options, log), 0, 0},
+    {"--checkpoint", "DIR", "train: save there; eval, predictions, confusion: the model to load", TEXT,
+     offsetof(cli_options, checkpoint), 0, 0},
+    {"--every", "N", "steps between checkpoints (default: a tenth of --steps)", INTEGER, offsetof(cli_options, every),
+     1, INT64_MAX / 2},
+    {"--keep", "N", "how many checkpoints are kept, besides the best (default 3)", INTEGER, offsetof(cli_options, keep),
+     1, 1 << 20},
+    {"--resume", NULL, "go on from the newest checkpoint, if there is one", FLAG, offsetof(cli_options, resume), 0, 0},
     {"--batches", "LIST", "sweep: global batch sizes (default 256,512,1024,2048,4096)", TEXT,
      offsetof(cli_options, batches), 0, 0},
     {"--out", "DIR", "where reports and pictures are written (default: sweep ., else spmd-report)", TEXT,
@@ -116,10 +123,6 @@ static const struct option *find(const char *name, size_t length)
 
 static bool unknown(const char *command, const char *argument)
 {
-    if (strncmp(argument, "--checkpoint", 12) == 0 || strcmp(argument, "--resume") == 0) {
-        cli_usage("%s is not built yet", argument);
-        return false;
-    }
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
     const char *names[OPTIONS + 1] = {NULL};
@@ -155,18 +158,37 @@ static bool set(const struct option *option, const char *value, cli_options *out
     return true;
 }
 
+/* How many words a command takes besides its options. */
+static int most_words(const char *command)
+{
+    static const char *const none[] = {"info", "eval", "predictions", "confusion"};
+    for (size_t k = 0; k < sizeof none / sizeof *none; k++)
+        if (strcmp(command, none[k]) == 0)
+            return 0;
+    return strcmp(command, "watch") == 0 || strcmp(command, "report") == 0 ? CLI_WORDS : 1;
+}
+
 bool cli_parse(const char *command, int argc, char **argv, int first, cli_options *out)
 {
-    *out = (cli_options){.devices = -1, .seed = -1, .batch = -1, .steps = -1, .width = -1, .repeats = -1, .rate = -1};
+    *out = (cli_options){.devices = -1,
+                         .seed = -1,
+                         .batch = -1,
+                         .steps = -1,
+                         .width = -1,
+                         .repeats = -1,
+                         .every = -1,
+                         .keep = -1,
+                         .rate = -1};
     bool info = strcmp(command, "info") == 0;
     for (int k = first; k < argc; k++) {
         const char *argument = argv[k];
         if (strncmp(argument, "--", 2) != 0) {
-            if (info || out->model) {
+            if (out->nwords == most_words(command)) {
                 cli_usage("%s: '%s' is one word too many; options start with --", command, argument);
                 return false;
             }
-            out->model = argument;
+            out->words[out->nwords++] = argument;
+            out->model = out->words[0];
             continue;
         }
         size_t length = strcspn(argument, "=");

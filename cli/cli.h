@@ -41,6 +41,11 @@ int cmd_train(const cli_options *options);
 int cmd_sweep(const cli_options *options);
 int cmd_compare(const cli_options *options);
 int cmd_lesson(const cli_options *options);
+int cmd_eval(const cli_options *options);
+int cmd_predictions(const cli_options *options);
+int cmd_confusion(const cli_options *options);
+int cmd_watch(const cli_options *options);
+int cmd_report(const cli_options *options);
 /* Shows folder/report.html in the browser; says where it is if there is none. */
 void cli_open_report(const char *folder);
 
@@ -84,7 +89,8 @@ typedef struct cli_report {
     FILE *people; /* stdout; stderr with --json */
     bool terminal;
     int64_t steps, batch;
-    double first_end; /* when the first step was done */
+    int64_t first_step; /* of this run: a resumed one does not begin with 1 */
+    double first_end;   /* when that one was done */
     FILE *log;
     bool failed; /* a file could not be written; said */
 } cli_report;

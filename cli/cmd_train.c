@@ -1,5 +1,6 @@
 /* spmd train: data, mesh and trainer from the options; the run; and what came of it. */
 #include "cli/cli.h"
+#include "models/checkpoints.h"
 #include "spmd/spmdkit.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -22,15 +23,12 @@ static void catch_interrupt(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-static bool after_step(void *user, const spmd_metrics *metrics)
-{
-    return cli_report_step(user, metrics) && !interrupted;
-}
-
 typedef struct training {
     cli_report report;
+    const cli_options *asked;
     spmd_train_options options;
-    int64_t steps;
+    int64_t steps, start, saved; /* wanted; done before this run; in the newest checkpoint */
+    spmd_status saving;
     char axes[128];
     spmd_dataset data;
     spmd_mesh *mesh;
@@ -46,12 +44,63 @@ static void on_log(void *user, const char *line)
     fprintf(stderr, "%sspmd: %s\n", report->terminal ? "\n" : "", line);
 }
 
+/* Scored by the test set if it is evaluated anyway, else by the step's own accuracy. */
+static spmd_status save(training *t, double accuracy)
+{
+    spmd_evaluation test = {.accuracy = accuracy};
+    if (t->asked->eval)
+        SPMD_TRY(spmd_trainer_evaluate(t->trainer, &t->data.test, &test));
+    int keep = t->asked->keep > 0 ? (int)t->asked->keep : 3;
+    SPMD_TRY(spmd_checkpoints_save(t->trainer, t->asked->checkpoint, keep, test.accuracy));
+    t->saved = spmd_trainer_steps(t->trainer);
+    return SPMD_OK;
+}
+
+static bool after_step(void *user, const spmd_metrics *m)
+{
+    training *t = user;
+    if (!cli_report_step(&t->report, m))
+        return false;
+    int64_t every = t->asked->every > 0 ? t->asked->every : (t->steps + 9) / 10;
+    bool last = m->step == t->steps || interrupted;
+    if (t->asked->checkpoint && (m->step % every == 0 || last))
+        t->saving = save(t, m->accuracy);
+    return t->saving == SPMD_OK && !interrupted;
+}
+
+/* A run that was never begun is resumed at its first step, so that one command line does for both. */
+static spmd_status resume(training *t)
+{
+    char notice[1200], schedule[160];
+    spmd_checkpoint_info info;
+    spmd_status status = spmd_checkpoints_find(t->asked->checkpoint, false, &info, notice, sizeof notice);
+    if (status == SPMD_EIO) {
+        fprintf(stderr, "spmd: nothing to resume, starting at step 1: %s\n", spmd_last_error());
+        return SPMD_OK;
+    }
+    SPMD_TRY(status);
+    if (notice[0])
+        fprintf(stderr, "spmd: NOTICE: %s\n", notice);
+    SPMD_TRY(spmd_checkpoints_load(t->trainer, &info, false));
+    spmd_schedule_format(&t->options.schedule, schedule, sizeof schedule);
+    if (strcmp(schedule, info.schedule) != 0)
+        fprintf(stderr,
+                "spmd: NOTICE: another learning rate from here on: %s, was %s (start, peak, end, warm-up, decay, "
+                "cosine)\n",
+                schedule, info.schedule);
+    t->start = info.step;
+    fprintf(t->report.people, "resumed from %s after step %lld\n", info.path, (long long)info.step);
+    return SPMD_OK;
+}
+
 /* The batch is checked with the trainer, before data is looked for: a wrong number should not cost a download. */
 static spmd_status prepare(const cli_options *o, training *t)
 {
     SPMD_TRY(spmd_mesh_create(t->axes, o->backend, &t->mesh));
     spmd_mesh_set_log(t->mesh, on_log, &t->report);
     SPMD_TRY(spmd_trainer_create(t->mesh, &t->options, &t->trainer));
+    if (o->resume)
+        SPMD_TRY(resume(t));
     const spmd_dataset_options data = {.seed = t->options.seed, .progress = cli_download_progress, .user = &t->report};
     SPMD_TRY(spmd_dataset_load(o->dataset ? o->dataset : "fashion-mnist", &data, &t->data));
     if (t->data.notice[0])
@@ -80,11 +129,12 @@ static void print_end(const cli_options *o, const training *t)
 {
     FILE *file = t->report.people;
     const spmd_train_result *r = &t->result;
-    if (t->report.terminal && r->steps < t->steps)
+    int64_t done = spmd_trainer_steps(t->trainer);
+    if (t->report.terminal && done < t->steps)
         fputc('\n', file);
     fprintf(file, "\n%s after %lld of %lld steps: loss %.5f, accuracy %.4f, gradient norm %.4f\n",
-            r->steps < t->steps ? "ended" : "done", (long long)r->steps, (long long)t->steps, r->last.loss,
-            r->last.accuracy, r->last.grad_norm);
+            done < t->steps ? "ended" : "done", (long long)done, (long long)t->steps, r->last.loss, r->last.accuracy,
+            r->last.grad_norm);
     if (o->eval)
         fprintf(file, "test accuracy %.4f on %lld examples%s\n", t->test.accuracy, (long long)t->test.examples,
                 t->data.synthetic ? " (generated data, not a real set)" : "");
@@ -93,6 +143,8 @@ static void print_end(const cli_options *o, const training *t)
     cli_print_placement(t->trainer, t->mesh, file);
     if (o->log)
         fprintf(file, "\nwritten: %s\n", o->log);
+    if (t->saved)
+        fprintf(file, "\ncheckpoint after step %lld in %s\n", (long long)t->saved, o->checkpoint);
 }
 
 static bool report_done(const cli_options *o, training *t)
@@ -105,7 +157,9 @@ static bool report_done(const cli_options *o, training *t)
     json_text(&line, "event", "done");
     json_text(&line, "model", t->options.model->name);
     json_text(&line, "mode", t->options.automatic ? "auto" : "explicit");
-    json_integer(&line, "steps", t->result.steps);
+    json_integer(&line, "steps", spmd_trainer_steps(t->trainer));
+    if (t->start)
+        json_integer(&line, "resumed_from", t->start);
     json_number(&line, "loss", t->result.last.loss);
     json_number(&line, "accuracy", t->result.last.accuracy);
     json_number(&line, "grad_norm", t->result.last.grad_norm);
@@ -136,7 +190,8 @@ static spmd_status train(const cli_options *o, training *t)
 {
     print_start(t);
     catch_interrupt();
-    SPMD_TRY(spmd_trainer_run(t->trainer, &t->data.train, t->steps, after_step, &t->report, &t->result));
+    SPMD_TRY(spmd_trainer_run(t->trainer, &t->data.train, t->steps - t->start, after_step, t, &t->result));
+    SPMD_TRY(t->saving);
     if (t->report.failed) /* said already */
         return SPMD_OK;
     if (o->eval)
@@ -149,7 +204,9 @@ int cmd_train(const cli_options *o)
     int code = cli_check(o);
     if (code != CLI_OK)
         return code;
-    training t = {.steps = o->steps > 0 ? o->steps : 400};
+    if (o->resume && !o->checkpoint)
+        return cli_usage("--resume: from where? Give --checkpoint DIR");
+    training t = {.asked = o, .steps = o->steps > 0 ? o->steps : 400};
     spmd_status status = cli_choose(o, t.steps, &t.options, t.axes, sizeof t.axes);
     if (status != SPMD_OK)
         return cli_refused(o, status);

@@ -12,6 +12,10 @@ static void print_help(FILE *file)
           "       spmd compare mlp|shared-mlp [options] explicit and automatic side by side\n"
           "       spmd sweep mlp|shared-mlp [options]   steps of several batch sizes, timed\n"
           "       spmd lesson training|multi-device [--quick|--full] [--out DIR] [--open]\n"
+          "       spmd eval --checkpoint DIR             accuracy of a saved model\n"
+          "       spmd predictions|confusion [--checkpoint DIR] [--out DIR]\n"
+          "       spmd report RUN.jsonl... [--out DIR]   the page of trainings' logs\n"
+          "       spmd watch RUN.jsonl...                trainings as they run, from their logs\n"
           "       spmd --help | --version\n\n"
           "options:\n",
           file);
@@ -44,10 +48,28 @@ int cli_refused(const cli_options *options, spmd_status status)
     return status == SPMD_EINVAL || status == SPMD_EAXIS ? CLI_USAGE : CLI_FAILED;
 }
 
+static const struct {
+    const char *name;
+    int (*run)(const cli_options *options);
+} commands[] = {
+    {"train", cmd_train},         {"compare", cmd_compare}, {"sweep", cmd_sweep}, {"lesson", cmd_lesson},
+    {"eval", cmd_eval},           {"report", cmd_report},   {"watch", cmd_watch}, {"predictions", cmd_predictions},
+    {"confusion", cmd_confusion}, {"info", cmd_info}};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static int unknown_command(const char *command)
+{
+    const char *names[COMMANDS + 3] = {NULL};
+    for (int k = 0; k < COMMANDS; k++)
+        names[k] = commands[k].name;
+    names[COMMANDS] = "--help";
+    names[COMMANDS + 1] = "--version";
+    return cli_usage("no command '%s'; the nearest is %s. All commands: spmd --help", command,
+                     cli_nearest(command, names));
+}
+
 static int run(int argc, char **argv)
 {
-    static const char *const commands[] = {"train", "compare", "sweep", "lesson", "info", "--help", "--version", NULL};
-    static const char *const later[] = {"eval", "report", "predictions", "confusion", "watch", NULL};
     const char *command = argc > 1 ? argv[1] : "";
     cli_options options;
     if (!*command || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
@@ -63,21 +85,10 @@ static int run(int argc, char **argv)
             print_help(stdout);
             return CLI_OK;
         }
-    if (strcmp(command, "info") == 0)
-        return cli_parse("info", argc, argv, 2, &options) ? cmd_info(&options) : CLI_USAGE;
-    if (strcmp(command, "train") == 0)
-        return cli_parse("train", argc, argv, 2, &options) ? cmd_train(&options) : CLI_USAGE;
-    if (strcmp(command, "compare") == 0)
-        return cli_parse("compare", argc, argv, 2, &options) ? cmd_compare(&options) : CLI_USAGE;
-    if (strcmp(command, "sweep") == 0)
-        return cli_parse("sweep", argc, argv, 2, &options) ? cmd_sweep(&options) : CLI_USAGE;
-    if (strcmp(command, "lesson") == 0)
-        return cli_parse("lesson", argc, argv, 2, &options) ? cmd_lesson(&options) : CLI_USAGE;
-    for (int k = 0; later[k]; k++)
-        if (strcmp(command, later[k]) == 0)
-            return cli_usage("the command '%s' is not built yet; there are: info, train, compare, sweep", command);
-    return cli_usage("no command '%s'; the nearest is %s. All commands: spmd --help", command,
-                     cli_nearest(command, commands));
+    for (int k = 0; k < COMMANDS; k++)
+        if (strcmp(command, commands[k].name) == 0)
+            return cli_parse(command, argc, argv, 2, &options) ? commands[k].run(&options) : CLI_USAGE;
+    return unknown_command(command);
 }
 
 int main(int argc, char **argv)

@@ -23,7 +23,7 @@ bool cli_report_open(cli_report *report, const cli_options *options, int64_t ste
         .options = options, .people = people, .terminal = isatty(fileno(people)), .steps = steps, .batch = batch};
     if (!options->log)
         return true;
-    report->log = fopen(options->log, "w");
+    report->log = fopen(options->log, options->resume ? "a" : "w");
     if (report->log)
         return true;
     const char *slash = strrchr(options->log, '/');
@@ -73,7 +73,7 @@ static void show_bar(const cli_report *report, const spmd_metrics *m, const char
 
 static void show_row(const cli_report *report, const spmd_metrics *m, const char *rate)
 {
-    if (m->step == 1)
+    if (m->step == report->first_step)
         fprintf(report->people, "%8s %10s %10s %10s %12s\n", "step", "loss", "accuracy", "grad_norm", "examples/s");
     fprintf(report->people, "%8lld %10.5f %10.4f %10.4f %12s\n", (long long)m->step, m->loss, m->accuracy, m->grad_norm,
             rate);
@@ -82,9 +82,9 @@ static void show_row(const cli_report *report, const spmd_metrics *m, const char
 static void show(const cli_report *report, const spmd_metrics *m, bool row)
 {
     char rate[32] = "-"; /* the first step is not counted */
-    if (m->step > 1)
+    if (m->step > report->first_step)
         snprintf(rate, sizeof rate, "%.0f",
-                 (double)(m->step - 1) * (double)report->batch / (now() - report->first_end));
+                 (double)(m->step - report->first_step) * (double)report->batch / (now() - report->first_end));
     if (report->terminal)
         show_bar(report, m, rate);
     else if (row)
@@ -94,9 +94,11 @@ static void show(const cli_report *report, const spmd_metrics *m, bool row)
 
 bool cli_report_step(cli_report *report, const spmd_metrics *m)
 {
-    if (m->step == 1)
+    if (!report->first_step) {
+        report->first_step = m->step;
         report->first_end = now();
-    bool row = m->step == 1 || m->step % ROW_EVERY == 0 || m->step == report->steps;
+    }
+    bool row = m->step == report->first_step || m->step % ROW_EVERY == 0 || m->step == report->steps;
     show(report, m, row);
     bool to_script = report->options->json && row;
     if (!to_script && !report->log)

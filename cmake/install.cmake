@@ -5,7 +5,7 @@ set(public_headers
     spmd/grad.h spmd/jit.h spmd/auto_map.h spmd/profile.h spmd/cuda.h spmd/spmdkit.h spmd/testing.h
     collectives/collectives.h
     kernels/kernels.h
-    models/data.h models/mlp.h models/optim.h models/safetensors.h models/train.h)
+    models/checkpoints.h models/data.h models/mlp.h models/optim.h models/safetensors.h models/train.h)
 foreach(header IN LISTS public_headers)
     get_filename_component(folder ${header} DIRECTORY)
     install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/spmdkit/${folder})

@@ -44,6 +44,9 @@ foreach(source IN LISTS tests)
     if(folder STREQUAL "cuda" AND TARGET spmd_emu)
         target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
     endif()
+    if(name STREQUAL "test_render")
+        target_link_libraries(${name} PRIVATE ${SPMD_CLI_LIBRARIES})
+    endif()
     set_property(TARGET ${name} PROPERTY RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     add_test(NAME ${folder}/${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     set_tests_properties(${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS "${folder}" SKIP_RETURN_CODE 77

@@ -99,6 +99,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     coll->n = coll->all.n;
     coll->me = coll->all.me;
     coll->copy = worth_streaming(args, bytes, coll->n) ? spmd__stream : spmd__copy;
+    coll->backwards = false;
     coll->mailed = !post && coll->n > 1 && spmd__use_mail(ctx, packed);
     if (post)
         coll->posts[0] = *post;
@@ -107,7 +108,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     memcpy(coll->device, coll->all.device, (size_t)coll->n * sizeof *coll->device);
     if (coll->n == 1)
         return SPMD_OK;
-    spmd__count_collective(ctx, coll->all.mask, bytes);
+    coll->backwards = spmd__count_collective(ctx, coll->all.mask, bytes) % 2;
     spmd_signature signature = {op, args->in[0].dtype, spmd__block_count(args->in[0].rank, args->in[0].shape),
                                 args->hash};
     SPMD_TRY(coll->mailed ? meet_mailed(ctx, args, (size_t)packed, &signature, coll)

@@ -26,6 +26,7 @@ typedef struct spmd_coll {
     int device[SPMD_MAX_DEVICES]; /* by place */
     spmd_post posts[SPMD_MAX_DEVICES];
     spmd_copy *copy; /* into the outputs: through or past the caches */
+    bool backwards;  /* every other call: where one ends, the next begins */
 } spmd_coll;
 
 /* open: meet, and see what the team posted. A single shard neither meets nor counts.

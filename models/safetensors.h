@@ -1,4 +1,4 @@
-/* Reads safetensors files: named tensors as they lie in memory, after a JSON header.
+/* Reads and writes safetensors files: named tensors as they lie in memory, after a JSON header.
  *
  * Nothing in a file is believed: lengths, dtypes, shapes and offsets are all checked when it is opened, and every
  * error names the file, the tensor and the values. The whole file is read (not mapped): a file that is cut short later
@@ -38,6 +38,28 @@ SPMD_API const spmd_safetensor *spmd_safetensors_at(const spmd_safetensors *file
 SPMD_API spmd_status spmd_safetensors_find(const spmd_safetensors *file, const char *name, const spmd_safetensor **out);
 /* Value of a metadata key, NULL if there is none. Lives until the file is closed. */
 SPMD_API const char *spmd_safetensors_metadata(const spmd_safetensors *file, const char *key);
+
+/* Files that are written here begin with a checksum of themselves in their metadata, and are checked when they are
+ * opened (EDATA): eight hexadecimal digits, zlib's crc32 of header and data. */
+#define SPMD_SAFETENSORS_CRC32 "spmdkit.crc32"
+
+/* Points *data at the bytes of tensor i, which must stay until the next call. */
+typedef spmd_status spmd_tensor_bytes_fn(void *user, int64_t i, const void **data);
+
+typedef struct spmd_safetensors_content {
+    int64_t count;
+    const spmd_safetensor *tensors; /* name, dtype, rank, shape; data where `bytes` is NULL */
+    spmd_tensor_bytes_fn *bytes; /* (optional) called once a tensor, in order, so that not all need be there at once */
+    void *user;
+    const char *const (*metadata)[2]; /* key and value */
+    int nmetadata;
+} spmd_safetensors_content;
+
+/* spmd_safetensors_write - writes the file whole or not at all: into path.tmp, to the disk, then renamed; whatever
+ * happens, `path` is the old file or the new one.   Local.
+ * Errors: EIO cannot be written (disk full, no folder): the temporary file is removed; EINVAL a tensor without a name;
+ * ENOMEM; what `bytes` returns. */
+SPMD_API spmd_status spmd_safetensors_write(const char *path, const spmd_safetensors_content *content);
 
 #ifdef __cplusplus
 }

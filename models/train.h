@@ -88,6 +88,9 @@ SPMD_API spmd_status spmd_trainer_fingerprint(spmd_trainer *trainer, uint64_t *o
 SPMD_API const spmd_jit *spmd_trainer_jit(const spmd_trainer *trainer);
 SPMD_API void spmd_trainer_set_profile(spmd_trainer *trainer, spmd_profile *profile);
 
+/* Steps done, also by the runs before that a checkpoint brought back. Local. */
+SPMD_API int64_t spmd_trainer_steps(const spmd_trainer *trainer);
+
 /* The trainer's arrays, parameters first; `name` (may be NULL) is "w1", "mu/w1", "batch.x"... NULL past the last.
  * The trainer keeps them. Local. */
 SPMD_API spmd_array *spmd_trainer_array(const spmd_trainer *trainer, int k, const char **name);

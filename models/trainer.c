@@ -192,6 +192,11 @@ void spmd_trainer_destroy(spmd_trainer *t)
     free(t);
 }
 
+int64_t spmd_trainer_steps(const spmd_trainer *t)
+{
+    return t->steps;
+}
+
 spmd_array *spmd_trainer_array(const spmd_trainer *t, int k, const char **name)
 {
     if (k < 0 || k >= t->narrays)

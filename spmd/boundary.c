@@ -329,6 +329,17 @@ spmd_status spmd__finish(spmd_ctx *ctx, spmd_status agreed, const spmd_tensor *o
     return SPMD_OK;
 }
 
+/* After the commit. */
+static spmd_status copy_out(spmd_ctx *ctx, const spmd_tensor *out)
+{
+    const spmd_job *job = &ctx->mesh->job;
+    for (int k = 0; k < job->nout; k++)
+        if (job->out[k]->block[ctx->id] != out[k].memory)
+            SPMD_TRY(spmd__block_copy(ctx, job->out[k]->block[ctx->id], out[k].memory,
+                                      (size_t)spmd_count(&out[k]) * spmd_dtype_size(out[k].dtype)));
+    return ctx->mesh->backend->remote ? spmd__sync(ctx) : SPMD_OK;
+}
+
 static spmd_status run_eagerly(spmd_ctx *ctx)
 {
     const spmd_job *job = &ctx->mesh->job;
@@ -344,11 +355,7 @@ static spmd_status run_eagerly(spmd_ctx *ctx)
     if (ctx->mesh->backend->remote)
         SPMD_TRY(spmd__sync(ctx)); /* the others may read what was staged */
     SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
-    for (int k = 0; k < job->nout; k++)
-        if (job->out[k]->block[ctx->id] != out[k].memory)
-            SPMD_TRY(spmd__block_copy(ctx, job->out[k]->block[ctx->id], out[k].memory,
-                                      (size_t)spmd_count(&out[k]) * spmd_dtype_size(out[k].dtype)));
-    return ctx->mesh->backend->remote ? spmd__sync(ctx) : SPMD_OK;
+    return spmd__spoil(ctx->mesh, copy_out(ctx, out));
 }
 
 spmd_status spmd__run_shard(spmd_ctx *ctx)

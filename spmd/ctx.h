@@ -124,7 +124,7 @@ struct spmd_mesh {
     /* How the launch ends: with the first failure, or committed once every shard has succeeded; never both. */
     atomic_int fate; /* spmd_fate; changed under the lock */
     pthread_mutex_t failure_lock;
-    spmd_status failure;
+    spmd_status failure, spoiled; /* spoiled: of a launch that was committed */
     char failure_text[SPMD_ERROR_SIZE];
 };
 
@@ -157,6 +157,8 @@ spmd_status spmd__check_update(const spmd_array *array); /* array.c: may it be c
 spmd_status spmd__update_block(spmd_array *array, int device, const void *host);
 /* Ends the launch with this shard's failure; the first one wins, and none does after a commit. */
 void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text);
+/* A shard could not write its outputs although the launch was committed. Returns status. */
+spmd_status spmd__spoil(spmd_mesh *mesh, spmd_status status);
 /* True if the launch is committed: this shard says that all have succeeded, or another one has said so before. */
 bool spmd__commit(spmd_mesh *mesh, bool all_succeeded);
 

@@ -69,12 +69,12 @@ void *spmd__device_slot(spmd_ctx *ctx, const void *key, void *(*create)(spmd_ctx
     return slot->value;
 }
 
-void spmd__count_collective(spmd_ctx *ctx, unsigned mask, int64_t bytes)
+int64_t spmd__count_collective(spmd_ctx *ctx, unsigned mask, int64_t bytes)
 {
     spmd_stats *s = &ctx->device->stats;
-    s->collectives++;
     s->bytes += bytes;
     s->collectives_by_axes[mask]++;
     s->bytes_by_axes[mask] += bytes;
     s->implied += ctx->transposing;
+    return s->collectives++;
 }

@@ -24,6 +24,17 @@ void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text)
         spmd__meetings_wake(mesh);
 }
 
+spmd_status spmd__spoil(spmd_mesh *mesh, spmd_status status)
+{
+    pthread_mutex_lock(&mesh->failure_lock);
+    if (status != SPMD_OK && mesh->spoiled == SPMD_OK) {
+        mesh->spoiled = status;
+        snprintf(mesh->failure_text, sizeof mesh->failure_text, "%s", spmd_last_error());
+    }
+    pthread_mutex_unlock(&mesh->failure_lock);
+    return status;
+}
+
 bool spmd__commit(spmd_mesh *mesh, bool all_succeeded)
 {
     pthread_mutex_lock(&mesh->failure_lock);
@@ -211,11 +222,12 @@ static spmd_status take_failure(spmd_mesh *mesh, const spmd_job *job)
     bool given = false;
     for (int k = 0; k < job->nout; k++)
         given |= job->out[k] != NULL;
+    bool written = atomic_load(&mesh->updating) || mesh->spoiled != SPMD_OK;
     char text[SPMD_ERROR_SIZE + 64];
     pthread_mutex_lock(&mesh->failure_lock);
-    spmd_status status = mesh->failure;
-    snprintf(text, sizeof text, "%s%s",
-             given && atomic_load(&mesh->updating) ? "output arrays are now undefined: " : "", mesh->failure_text);
+    spmd_status status = mesh->spoiled != SPMD_OK ? mesh->spoiled : mesh->failure;
+    snprintf(text, sizeof text, "%s%s", given && written ? "output arrays are now undefined: " : "",
+             mesh->failure_text);
     pthread_mutex_unlock(&mesh->failure_lock);
     spmd__error_copy(text);
     return status;
@@ -238,6 +250,7 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job, bool automatic)
         atomic_store(&mesh->fate, SPMD_FATE_OPEN);
         atomic_store(&mesh->warnings, 0);
         atomic_store(&mesh->updating, false);
+        mesh->spoiled = SPMD_OK;
         mesh->launches++;
         if (mesh->backend->hostile)
             spmd__log(mesh, "seed", "host-strict: SPMD_SEED=%llu", (unsigned long long)mesh->seed);
@@ -245,7 +258,7 @@ static spmd_status launch(spmd_mesh *mesh, const spmd_job *job, bool automatic)
         atomic_fetch_add(&mesh->epoch, 1);
         spmd__futex_wake_all(&mesh->epoch);
         wait_for_threads(mesh);
-        mesh->failed_before = atomic_load(&mesh->fate) != SPMD_FATE_COMMITTED;
+        mesh->failed_before = atomic_load(&mesh->fate) != SPMD_FATE_COMMITTED || mesh->spoiled != SPMD_OK;
         if (mesh->failed_before) {
             if (mesh->failure == SPMD_ETIMEOUT)
                 spmd__recorder_print(mesh);

@@ -156,7 +156,7 @@ spmd_mesh *spmd__ctx_mesh(spmd_ctx *ctx);
 
 /* A notice or warning to the mesh's log; `once` (may be NULL) is a static string: said once a mesh. */
 void spmd__log(spmd_mesh *mesh, const char *once, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void spmd__count_collective(spmd_ctx *ctx, unsigned mask, int64_t bytes); /* for the statistics */
+int64_t spmd__count_collective(spmd_ctx *ctx, unsigned mask, int64_t bytes); /* for the statistics; how many before */
 void spmd__warn(spmd_ctx *ctx, const char *once, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Is the shard function run by spmd_auto_map: are values global? */
 bool spmd__is_automatic(const spmd_ctx *ctx);

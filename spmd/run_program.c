@@ -133,8 +133,7 @@ static spmd_status prepare_outputs(spmd_ctx *ctx, const spmd_program *p, bool *c
 
 static spmd_status before_commit(spmd_ctx *ctx)
 {
-    if (ctx->mesh->backend->late) /* elsewhere kernels have succeeded, or the device is lost with all its arrays */
-        SPMD_TRY(spmd__sync(ctx));
+    SPMD_TRY(spmd__sync(ctx));
     spmd_ctx_at(ctx, "the first update in place");
     SPMD_TRY(meet_all(ctx, "commit", NULL, NULL));
     atomic_store(&ctx->mesh->updating, true);
@@ -165,6 +164,8 @@ spmd_status spmd__run_program(spmd_ctx *ctx)
         out[k].memory = spmd__program_address(p, out[k].id, job, ctx->id);
     }
     SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
-    SPMD_TRY(spmd__program_copy_out(p, ctx));
-    return ctx->mesh->backend->remote ? spmd__sync(ctx) : SPMD_OK;
+    spmd_status status = spmd__program_copy_out(p, ctx);
+    if (status == SPMD_OK && ctx->mesh->backend->remote)
+        status = spmd__sync(ctx);
+    return spmd__spoil(ctx->mesh, status);
 }

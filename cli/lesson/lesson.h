@@ -4,15 +4,10 @@
 
 #include "cli/cli.h"
 #include "cli/report/plot.h"
+#include "cli/run_log.h"
 #include "spmd/spmdkit.h"
 
 enum { LESSON_CLASSES = 10, LESSON_SIDE = 28 };
-
-/* One row of a training's course. */
-typedef struct course {
-    spmd_metrics *rows; /* every step */
-    int64_t count, room;
-} course;
 
 typedef struct lesson {
     const cli_options *options;
@@ -46,7 +41,6 @@ lesson_step lesson_scaling, lesson_modes, lesson_sweep, lesson_next, lesson_trap
 /* --- shared --- */
 const char *lesson_class(const char *dataset, int64_t label); /* "Sneaker" */
 void lesson_curve_plot(page *p, const course *c, const char *name, const char *caption);
-bool course_add(course *c, const spmd_metrics *m); /* false: no memory */
 /* The 5x5 grid of the first test examples, green where right and red where wrong. */
 void lesson_grid_picture(page *p, const spmd_dataset *data, const int32_t *predicted, const float *confidence);
 /* Counts by [class][predicted class], as a picture and a table with per-class per cent. */

@@ -15,20 +15,6 @@ double lesson_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-bool course_add(course *c, const spmd_metrics *m)
-{
-    if (c->count == c->room) {
-        int64_t room = c->room ? 2 * c->room : 512;
-        spmd_metrics *more = realloc(c->rows, (size_t)room * sizeof *more);
-        if (!more)
-            return false;
-        c->rows = more;
-        c->room = room;
-    }
-    c->rows[c->count++] = *m;
-    return true;
-}
-
 typedef struct watching {
     lesson *l;
     double first_end;

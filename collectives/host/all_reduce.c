@@ -27,8 +27,8 @@ static spmd_fold fold_of(const spmd_kernel_args *args, const spmd_coll *coll, in
 }
 
 /* Elements [from, to) of a segment; posts: by device. */
-static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from, int64_t to, const spmd_coll *coll,
-                         const spmd_post *posts)
+static void fold_range(const spmd_kernel_args *args, int segment, int64_t from, int64_t to, const spmd_coll *coll,
+                       const spmd_post *posts)
 {
     spmd_fold fold = fold_of(args, coll, segment);
     int n = coll->n;
@@ -42,6 +42,18 @@ static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from
     spmd__fold(&fold, src, n, dst, n, to - from);
 }
 
+/* Chunk by chunk; where the last call ended, this one begins: a part of that is still in this core's cache. */
+static void fold_segment(const spmd_kernel_args *args, int segment, int64_t from, int64_t to, const spmd_coll *coll,
+                         const spmd_post *posts)
+{
+    enum { CHUNK = 1 << 14 };
+    int64_t chunks = (to - from + CHUNK - 1) / CHUNK;
+    for (int64_t k = 0; k < chunks; k++) {
+        int64_t begin = from + (coll->backwards ? chunks - 1 - k : k) * CHUNK;
+        fold_range(args, segment, begin, begin + CHUNK < to ? begin + CHUNK : to, coll, posts);
+    }
+}
+
 /* The shares are equal counts of lines of all segments one after the other. */
 static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll, const spmd_post *sorted)
 {
@@ -49,14 +61,16 @@ static void fold_share(const spmd_kernel_args *args, const spmd_coll *coll, cons
     for (int segment = 0; segment < args->nin; segment++)
         total += lines(args, segment);
     int64_t first = total * coll->me / coll->n, last = total * (coll->me + 1) / coll->n;
-    for (int segment = 0; segment < args->nin; segment++) {
+    int64_t begin = coll->backwards ? total : 0; /* of the segment */
+    for (int k = 0; k < args->nin; k++) {
+        int segment = coll->backwards ? args->nin - 1 - k : k, per = per_line(args, segment);
         int64_t here = lines(args, segment), count = spmd__block_count(args->in[segment].rank, args->in[segment].shape);
-        int per = per_line(args, segment);
-        int64_t from = (first > 0 ? first : 0) << per, to = last < here ? last * (1 << per) : count;
+        begin -= coll->backwards ? here : 0;
+        int64_t from = (first > begin ? first - begin : 0) << per;
+        int64_t to = last < begin + here ? (last - begin) * (1 << per) : count;
         if (from < to)
             fold_segment(args, segment, from, to, coll, sorted);
-        first -= here;
-        last -= here;
+        begin += coll->backwards ? 0 : here;
     }
 }
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 enum { ALIGN = 64, MAX_HEADER = 100000000 };
 
@@ -165,18 +166,47 @@ static spmd_status read_data(spmd_safetensors *f, FILE *file)
     return SPMD_OK;
 }
 
+/* The checksum that the header promises, "" if none; `json` is left with zeros in its place, for summing up. */
+static void take_checksum(char *json, size_t length, char want[SAFETENSORS_DIGITS + 1])
+{
+    const size_t at = sizeof SAFETENSORS_CHECKED - 1;
+    want[0] = 0;
+    if (length < at + SAFETENSORS_DIGITS || memcmp(json, SAFETENSORS_CHECKED, at) != 0)
+        return;
+    memcpy(want, json + at, SAFETENSORS_DIGITS);
+    want[SAFETENSORS_DIGITS] = 0;
+    memset(json + at, '0', SAFETENSORS_DIGITS);
+}
+
+static spmd_status check_sum(const spmd_safetensors *f, uLong crc, const char *want)
+{
+    char have[16];
+    for (int64_t i = 0; i < f->count; i++)
+        crc = crc32_z(crc, f->entries[i].tensor.data, f->entries[i].tensor.bytes);
+    snprintf(have, sizeof have, "%08lx", crc);
+    SPMD_CHECK(strcmp(have, want) == 0, SPMD_EDATA,
+               "%s: has the checksum %s, expected %s: the file is damaged, use another one", f->path, have, want);
+    return SPMD_OK;
+}
+
 static spmd_status open_file(spmd_safetensors *f, FILE *file)
 {
-    char *json = NULL;
+    char *json = NULL, want[SAFETENSORS_DIGITS + 1] = "";
     size_t length = 0;
     uint64_t data_bytes = 0;
+    uLong crc = 0;
     spmd_status status = read_json(f->path, file, &json, &length, &data_bytes);
     if (status == SPMD_OK)
         status = parse_json(f->path, json, length, &f->header);
+    if (status == SPMD_OK) {
+        take_checksum(json, length, want);
+        crc = crc32_z(crc32(0, NULL, 0), (const Bytef *)json, length);
+    }
     free(json);
     SPMD_TRY(status);
     SPMD_TRY(read_entries(f, data_bytes));
-    return read_data(f, file);
+    SPMD_TRY(read_data(f, file));
+    return want[0] ? check_sum(f, crc, want) : SPMD_OK;
 }
 
 spmd_status spmd_safetensors_open(const char *path, spmd_safetensors **out)

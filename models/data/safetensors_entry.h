@@ -14,4 +14,9 @@ typedef struct safetensors_entry {
  * its data pointer. Errors: EDATA, EUNSUPPORTED. */
 spmd_status spmd__safetensors_entry(const char *path, const cJSON *item, uint64_t data_bytes, safetensors_entry *out);
 
+/* How the header of a file with a checksum begins; the eight digits follow. They are the checksum of the header, with
+ * zeros in their place, and the data. */
+#define SAFETENSORS_CHECKED "{\"__metadata__\":{\"" SPMD_SAFETENSORS_CRC32 "\":\""
+enum { SAFETENSORS_DIGITS = 8 };
+
 #endif

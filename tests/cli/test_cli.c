@@ -39,7 +39,6 @@ START_TEST(usage)
         {"train mlp --optimizer adamx", 2, "", "no optimizer 'adamx'"},
         {"train mlp --schedule cosin", 2, "", "no schedule 'cosin'"},
         {"train mlp --repeats 3", 2, "", "--repeats is for shared-mlp"},
-        {"train mlp --checkpoint there", 2, "", "--checkpoint is not built yet"},
         {"train mlp --dataset cifar", 2, "", "fashion-mnist, mnist"},
         {"train cnn", 2, "", "no model 'cnn'"},
         {"train", 2, "", "which model? mlp or shared-mlp"},

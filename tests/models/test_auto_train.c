@@ -1,5 +1,5 @@
 /* Training in automatic mode: the losses, gradient norms and parameters of the explicit mode, in every step, with every
- * optimizer, recorded and eager. */
+ * optimizer, recorded and eager; recorded with the same number of collectives and bytes. */
 #include "models/train.h"
 #include "spmd/testing.h"
 
@@ -9,7 +9,8 @@ typedef struct history {
     spmd_metrics step[STEPS];
     int count;
     spmd_evaluation test;
-    double parameters; /* sum of their squares at the end */
+    spmd_program_info info; /* of a recorded training */
+    double parameters;      /* sum of their squares at the end */
 } history;
 
 static bool keep(void *user, const spmd_metrics *metrics)
@@ -48,6 +49,8 @@ static void train(const char *axes, const spmd_train_options *options, int steps
     ck_spmd_ok(spmd_trainer_create(mesh, options, &trainer));
     ck_spmd_ok(spmd_trainer_run(trainer, &data.train, steps, keep, h, &result));
     ck_spmd_ok(spmd_trainer_evaluate(trainer, &data.test, &h->test));
+    if (!options->eager)
+        ck_spmd_ok(spmd_jit_info(spmd_trainer_jit(trainer), 0, &h->info));
     h->parameters = sum_of_squares(trainer, options->model->params);
     spmd_trainer_destroy(trainer);
     ck_spmd_ok(spmd_mesh_destroy(mesh));
@@ -95,6 +98,8 @@ START_TEST(the_modes_train_alike)
     expect_close(automatic.parameters, hand.parameters, cases[_i].steps, "the parameters' sum of squares");
     expect_close(automatic.test.loss, hand.test.loss, cases[_i].steps, "the test loss");
     expect_close(automatic.test.accuracy, hand.test.accuracy, cases[_i].steps, "the test accuracy");
+    ck_assert_int_eq(automatic.info.collectives, hand.info.collectives);
+    ck_assert_int_eq(automatic.info.collective_bytes, hand.info.collective_bytes);
     ck_assert_double_lt(hand.step[cases[_i].steps - 1].loss, hand.step[0].loss);
 }
 END_TEST

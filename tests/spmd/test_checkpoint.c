@@ -212,6 +212,44 @@ START_TEST(collectives_inside_run_again)
 }
 END_TEST
 
+/* --- whatever fails: a status, and the mesh still works --- */
+
+static spmd_status run_on(spmd_mesh *mesh, void *user)
+{
+    const spmd_spec specs[] = {SPMD_P("model"), SPMD_REPLICATED, SPMD_REPLICATED};
+    const char *cut[INPUTS] = {"data", "model", "", ""};
+    spmd_array *in[INPUTS] = {NULL}, *out[3] = {NULL};
+    program p = {.form = NESTED, .checkpointed = true};
+    spmd_job job = {.mesh = mesh, .fn = first_order, .user = &p, .nin = INPUTS, .in = in, .nout = 3, .out = out};
+    job.out_specs = specs;
+    spmd_status status = user ? spmd_jit_create(mesh, &job.jit) : SPMD_OK;
+    for (int k = 0; k < INPUTS && status == SPMD_OK; k++) {
+        spmd_value v = make_input(k, "");
+        spmd_spec spec;
+        spmd_spec_parse(cut[k], &spec);
+        status = spmd_shard(mesh, v.data, v.dtype, v.rank, v.shape, spec, &in[k]);
+        spmd_value_free(&v);
+    }
+    if (status == SPMD_OK)
+        status = spmd_auto_map(&job);
+    spmd_jit_destroy(job.jit);
+    for (int k = 0; k < INPUTS; k++)
+        spmd_array_destroy(in[k]);
+    for (int k = 0; k < 3; k++)
+        spmd_array_destroy(out[k]);
+    return status;
+}
+
+START_TEST(failures_are_statuses)
+{
+    for (int jit = 0; jit < 2; jit++)
+        for (int operation = SPMD_ALLOCATION; operation <= SPMD_COLLECTIVE; operation += SPMD_COLLECTIVE)
+            ck_assert_int_gt(spmd_test_each_failure("data=2,model=2", spmd_test_backend(), (spmd_operation)operation,
+                                                    run_on, jit ? &jit : NULL),
+                             3);
+}
+END_TEST
+
 static spmd_status sets_nothing(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
     (void)ctx, (void)in, (void)out, (void)user;
@@ -234,4 +272,4 @@ END_TEST
 
 SPMD_TEST_MAIN("checkpoints", tcase_add_loop_test(tc, gradients_are_those_without, 0, FORMS);
                tcase_add_test(tc, gradients_through_it_nest); tcase_add_test(tc, collectives_inside_run_again);
-               tcase_add_test(tc, misuse_is_named);)
+               tcase_add_test(tc, failures_are_statuses); tcase_add_test(tc, misuse_is_named);)
