@@ -308,7 +308,7 @@ typedef struct operands {
 static dnnl_status_t multiply(spmd_ctx *ctx, library *l, const spmd__gemm_case *c, bool bias, const operands *data,
                               bool *found)
 {
-    entry *e;
+    entry *e = NULL;
     DNNL_TRY(find(l, c, bias, &e));
     *found = e->primitive != NULL;
     if (!*found || !data)
