@@ -41,11 +41,11 @@ foreach(source IN LISTS tests)
     if(folder STREQUAL "bench")
         target_link_libraries(${name} PRIVATE spmd_bench) # what the benches share
     endif()
-    if(folder STREQUAL "cuda" AND TARGET spmd_emu)
-        target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
-    endif()
     if(name STREQUAL "test_render")
         target_link_libraries(${name} PRIVATE ${SPMD_CLI_LIBRARIES})
+    endif()
+    if(folder STREQUAL "cuda" AND TARGET spmd_emu)
+        target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
     endif()
     set_property(TARGET ${name} PROPERTY RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     add_test(NAME ${folder}/${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
@@ -94,6 +94,13 @@ endforeach()
 
 if(TARGET spmd_emu)
     include(cmake/emu_tests.cmake)
+endif()
+
+if(TARGET spmd_emu)
+    add_test(NAME emu/examples/02_own_kernel COMMAND 02_own_kernel cuda)
+    set_tests_properties(emu/examples/02_own_kernel PROPERTIES TIMEOUT ${test_timeout} LABELS emu
+        ENVIRONMENT "${test_environment};${emu_environment}"
+        PASS_REGULAR_EXPRESSION "4 device.s.: mean swish 1\\.0[0-9]*, d/db [0-9.]*" FAIL_REGULAR_EXPRESSION "spmd_emu|SPMD_E")
 endif()
 
 # The installed package, used by another project.

@@ -54,7 +54,15 @@ static spmd_status swish_grad(spmd_ctx *ctx, const spmd_tensor *in, int nin, con
     return SPMD_OK;
 }
 
-static const spmd_custom_op swish = {.name = "swish", .shape = swish_shape, .host = swish_host, .grad = swish_grad};
+/* The same on a GPU, in 02_own_kernel.cu. Without it backend cuda would call swish_host, on copies. */
+#ifdef SPMD_HAVE_CUDA
+spmd_status swish_cuda(const spmd_view *in, int nin, const spmd_view *out, int nout, void *stream, void *user);
+#else
+#define swish_cuda NULL
+#endif
+
+static const spmd_custom_op swish = {
+    .name = "swish", .shape = swish_shape, .host = swish_host, .cuda = swish_cuda, .grad = swish_grad};
 
 static spmd_status loss_fn(spmd_ctx *ctx, const spmd_tensor *params, int n, void *user, spmd_tensor *loss)
 {
@@ -100,14 +108,15 @@ static spmd_status run(spmd_mesh *mesh, float *loss, float *gradient)
     return status;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const char *backend = argc > 1 ? argv[1] : "host"; /* or "cuda" */
     for (int devices = 1; devices <= 4; devices *= 2) {
         char axes[32];
         float loss, gradient;
         spmd_mesh *mesh;
         snprintf(axes, sizeof axes, "data=%d", devices);
-        spmd_status status = spmd_mesh_create(axes, "host", &mesh);
+        spmd_status status = spmd_mesh_create(axes, backend, &mesh);
         if (status == SPMD_OK)
             status = run(mesh, &loss, &gradient);
         spmd_mesh_destroy(mesh);

@@ -13,34 +13,42 @@ enum { ROW_LANES = THREADS / WARP, MOST_PARTS = 256, LEAST_ROWS = 4 * ROW_LANES,
 
 /* Where K results a column go: out[k][column] = fold / divisor; through partial [parts, K, columns] if there are
  * several parts. */
-template <class Out, int K> struct fold_results {
+template <class Fold, class Out, int K> struct fold_results {
     Out *out[K];
-    float divisor, *partial;
+    double divisor;
+    typename Fold::number *partial;
 };
 
+template <class Fold, class Out> __device__ __forceinline__ Out result(typename Fold::number x, double divisor)
+{
+    return narrow<Out>((float)(x / (typename Fold::number)divisor));
+}
+
 template <class Fold, int K, class Out>
-__global__ void __launch_bounds__(THREADS) finish_kernel(fold_results<Out, K> to, int64_t columns, int parts)
+__global__ void __launch_bounds__(THREADS) finish_kernel(fold_results<Fold, Out, K> to, int64_t columns, int parts)
 {
     const int64_t column = thread_index();
     if (column >= columns)
         return;
     for (int k = 0; k < K; k++) {
-        float x = Fold::start;
+        typename Fold::number x = Fold::start;
         for (int p = 0; p < parts; p++)
             x = Fold::combine(x, to.partial[((int64_t)p * K + k) * columns + column]);
-        to.out[k][column] = narrow<Out>(x / to.divisor);
+        to.out[k][column] = result<Fold, Out>(x, to.divisor);
     }
 }
 
 /* f(row, column, values): the K values there. A block has 32 columns, and 8 rows at a time of its part. */
 template <class Fold, int K, class Out, class F>
 __global__ void __launch_bounds__(THREADS)
-    columns_kernel(F f, fold_results<Out, K> to, int64_t rows, int64_t columns, int64_t rows_per_part)
+    columns_kernel(F f, fold_results<Fold, Out, K> to, int64_t rows, int64_t columns, int64_t rows_per_part)
 {
-    SPMD_SMEM(float, folds, [ROW_LANES][K][WARP]);
+    typedef typename Fold::number number;
+    SPMD_SMEM(number, folds, [ROW_LANES][K][WARP]);
     const int64_t column = (int64_t)blockIdx.x * WARP + threadIdx.x;
     const int64_t begin = blockIdx.y * rows_per_part, end = begin + rows_per_part;
-    float sum[K], value[K];
+    number sum[K];
+    float value[K];
     for (int k = 0; k < K; k++)
         sum[k] = Fold::start;
     for (int64_t row = begin + threadIdx.y; row < end && row < rows && column < columns; row += ROW_LANES) {
@@ -57,7 +65,7 @@ __global__ void __launch_bounds__(THREADS)
         if (gridDim.y > 1)
             to.partial[((int64_t)blockIdx.y * K + k) * columns + column] = sum[k];
         else
-            to.out[k][column] = narrow<Out>(sum[k] / to.divisor);
+            to.out[k][column] = result<Fold, Out>(sum[k], to.divisor);
     }
 }
 
@@ -70,12 +78,12 @@ inline int parts_for(int64_t tiles, int64_t length, int64_t least)
 }
 
 /* Memory for several parts' results. */
-template <class Out, int K>
-spmd_status reserve_parts(spmd_ctx *ctx, fold_results<Out, K> *to, int64_t columns, int parts, const char *name)
+template <class Fold, class Out, int K>
+spmd_status reserve_parts(spmd_ctx *ctx, fold_results<Fold, Out, K> *to, int64_t columns, int parts, const char *name)
 {
     if (parts == 1)
         return SPMD_OK;
-    to->partial = (float *)spmd__scratch(ctx, (size_t)(parts * K * columns) * sizeof(float));
+    to->partial = (typename Fold::number *)spmd__scratch(ctx, (size_t)(parts * K * columns) * sizeof *to->partial);
     SPMD_CHECK(to->partial, SPMD_ENOMEM, "%s: no memory for %d parts of %lld sums: %s", name, parts, (long long)columns,
                spmd_last_error());
     return SPMD_OK;
@@ -83,7 +91,8 @@ spmd_status reserve_parts(spmd_ctx *ctx, fold_results<Out, K> *to, int64_t colum
 
 /* The second pass, if there are several parts. */
 template <class Fold, int K, class Out>
-spmd_status finish_parts(spmd_ctx *ctx, const fold_results<Out, K> &to, int64_t columns, int parts, const char *name)
+spmd_status finish_parts(spmd_ctx *ctx, const fold_results<Fold, Out, K> &to, int64_t columns, int parts,
+                         const char *name)
 {
     const cudaStream_t stream = spmd__cuda_stream(ctx);
     if (parts > 1)
@@ -93,7 +102,7 @@ spmd_status finish_parts(spmd_ctx *ctx, const fold_results<Out, K> &to, int64_t 
 }
 
 template <class Fold, int K, class Out, class F>
-spmd_status fold_columns(spmd_ctx *ctx, const F &f, fold_results<Out, K> to, int64_t rows, int64_t columns,
+spmd_status fold_columns(spmd_ctx *ctx, const F &f, fold_results<Fold, Out, K> to, int64_t rows, int64_t columns,
                          const char *name)
 {
     const cudaStream_t stream = spmd__cuda_stream(ctx);

@@ -129,6 +129,7 @@ __device__ __forceinline__ int64_t quotient(int64_t a, int64_t b)
 
 /* --- all lanes of a group of LANES threads get the result; LANES is 32, or the whole block of 256 --- */
 struct add {
+    typedef float number;
     static constexpr float start = 0.0f;
     __device__ static float combine(float a, float b)
     {
@@ -136,8 +137,19 @@ struct add {
     }
 };
 
+/* For sums of any number of things: as on the host, right to the last bit but one. */
+struct add_wide {
+    typedef double number;
+    static constexpr double start = 0.0;
+    __device__ static double combine(double a, double b)
+    {
+        return a + b;
+    }
+};
+
 /* NaN wins; of nothing it is -inf. */
 struct larger {
+    typedef float number;
     static constexpr float start = -INFINITY;
     __device__ static float combine(float a, float b)
     {
@@ -145,7 +157,7 @@ struct larger {
     }
 };
 
-template <class Fold> __device__ __forceinline__ float fold_warp(float x)
+template <class Fold> __device__ __forceinline__ typename Fold::number fold_warp(typename Fold::number x)
 {
     SPMD_UNROLL
     for (int step = WARP / 2; step > 0; step /= 2)
@@ -153,12 +165,12 @@ template <class Fold> __device__ __forceinline__ float fold_warp(float x)
     return x;
 }
 
-template <class Fold, int LANES> __device__ __forceinline__ float fold_lanes(float x)
+template <class Fold, int LANES> __device__ __forceinline__ typename Fold::number fold_lanes(typename Fold::number x)
 {
     static_assert(LANES == WARP || LANES == THREADS, "a warp or a block");
     x = fold_warp<Fold>(x);
     if constexpr (LANES == THREADS) {
-        SPMD_SMEM(float, of_warp, [THREADS / WARP]);
+        SPMD_SMEM(typename Fold::number, of_warp, [THREADS / WARP]);
         if (threadIdx.x % WARP == 0)
             of_warp[threadIdx.x / WARP] = x;
         __syncthreads();

@@ -1,5 +1,5 @@
 /* Private. CUDA reductions over any set of dimensions, by the host's plan (kernels/reduce.h): where the last dimension
- * is kept, down columns; where it is reduced, along rows, each by a warp or a block. Sums are f32 in a fixed order. */
+ * is kept, down columns; where it is reduced, along rows, each by a warp or a block. Sums run in a fixed order. */
 #ifndef KERNELS_REDUCE_CUH
 #define KERNELS_REDUCE_CUH
 
@@ -18,9 +18,9 @@ struct itself {
 };
 
 struct its_square {
-    __device__ static float of(float x)
+    __device__ static double of(float x)
     {
-        return x * x;
+        return (double)x * x;
     }
 };
 
@@ -50,12 +50,12 @@ template <class T, class Value> struct column_of {
 /* Result number `kept` folds `length` elements; a part of them, `per_part`, is read here by LANES threads in packs. */
 template <class Fold, class Value, int LANES, int V, class T, class Out>
 __global__ void __launch_bounds__(THREADS)
-    rows_kernel(const T *x, spmd__reduce_plan plan, fold_results<Out, 1> to, int64_t per_part)
+    rows_kernel(const T *x, spmd__reduce_plan plan, fold_results<Fold, Out, 1> to, int64_t per_part)
 {
     const int64_t kept = (int64_t)blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES;
     const int64_t length = plan.reduced.count * plan.last, begin = blockIdx.y * per_part;
     const int64_t end = begin + per_part < length ? begin + per_part : length;
-    float sum[V];
+    typename Fold::number sum[V];
     for (int v = 0; v < V; v++)
         sum[v] = Fold::start;
     for (int64_t i = begin + (int)(threadIdx.x % LANES) * V; i < end && kept < plan.kept.count; i += LANES * V) {
@@ -68,12 +68,12 @@ __global__ void __launch_bounds__(THREADS)
     }
     for (int v = 1; v < V; v++)
         sum[0] = Fold::combine(sum[0], sum[v]);
-    const float all = fold_lanes<Fold, LANES>(sum[0]);
+    const typename Fold::number all = fold_lanes<Fold, LANES>(sum[0]);
     if (threadIdx.x % LANES == 0 && kept < plan.kept.count) {
         if (gridDim.y > 1)
             to.partial[blockIdx.y * plan.kept.count + kept] = all;
         else
-            to.out[0][kept] = narrow<Out>(all / to.divisor);
+            to.out[0][kept] = result<Fold, Out>(all, to.divisor);
     }
 }
 
@@ -86,7 +86,7 @@ inline bool strides_divide(const spmd__dim_list &s, int v)
 }
 
 template <class Fold, class Value, int LANES, class T, class Out>
-spmd_status launch_rows(spmd_ctx *ctx, const T *x, const spmd__reduce_plan &plan, const fold_results<Out, 1> &to,
+spmd_status launch_rows(spmd_ctx *ctx, const T *x, const spmd__reduce_plan &plan, const fold_results<Fold, Out, 1> &to,
                         int parts, int64_t per_part)
 {
     constexpr int v = pack_size<T>();
@@ -100,7 +100,7 @@ spmd_status launch_rows(spmd_ctx *ctx, const T *x, const spmd__reduce_plan &plan
 }
 
 template <class Fold, class Value, class T, class Out>
-spmd_status reduce_rows(spmd_ctx *ctx, const T *x, const spmd__reduce_plan &plan, fold_results<Out, 1> to,
+spmd_status reduce_rows(spmd_ctx *ctx, const T *x, const spmd__reduce_plan &plan, fold_results<Fold, Out, 1> to,
                         const char *name)
 {
     const int64_t length = plan.reduced.count * plan.last, step = (int64_t)THREADS * pack_size<T>();
@@ -122,7 +122,7 @@ spmd_status reduce_as(spmd_ctx *ctx, const spmd_kernel_args *args, unsigned mask
     const spmd_view *x = &args->in[0];
     const spmd__reduce_plan plan = spmd__plan_reduction(x, mask);
     const T *data = (const T *)x->data;
-    const fold_results<Out, 1> to = {{(Out *)args->out[0].data}, (float)divisor, NULL};
+    const fold_results<Fold, Out, 1> to = {{(Out *)args->out[0].data}, divisor, NULL};
     if (spmd_view_count(&args->out[0]) == 0)
         return SPMD_OK;
     if (plan.last_reduced)

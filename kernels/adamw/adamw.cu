@@ -1,6 +1,7 @@
 /* All parameters in one launch: a table of their addresses is the kernel's argument, and a block finds the parameter
- * that its part belongs to. A count below 1 cannot be an error here, where nothing waits for the GPU: it gives NaN. */
+ * that its part belongs to. */
 #include "kernels/device.cuh"
+#include "spmd/cuda/cuda_blame.cuh"
 #include <math.h>
 
 using namespace spmd_kernel;
@@ -28,6 +29,8 @@ struct options {
     double log_b1, log_b2;
     float b1, b2, rest1, rest2, epsilon, decay;
     const float *rate, *step;
+    spmd_cuda_note *note;
+    const char *refusal;
 };
 
 struct factors {
@@ -68,6 +71,8 @@ template <int N, int V> __global__ void __launch_bounds__(THREADS) adamw_kernel(
     SPMD_SMEM(float, unbiases, [2]);
     if (threadIdx.x < 2)
         unbiases[threadIdx.x] = unbias(threadIdx.x == 0 ? o.log_b1 : o.log_b2, *o.step);
+    if (blockIdx.x == 0 && threadIdx.x == 0 && !(*o.step >= 1))
+        spmd__cuda_blame(o.note, o.refusal, *o.step, 0, 0);
     __syncthreads();
     const factors f = {unbiases[0], unbiases[1], *o.rate};
     int low = 0, high = all.n; /* the parameter: the last whose first block is not behind this one */
@@ -139,6 +144,8 @@ extern "C" spmd_status spmd__adamw_cuda(spmd_ctx *ctx, const spmd_kernel_args *a
     o.decay = (float)opts[3];
     o.rate = (const float *)args->in[LISTS * n].data;
     o.step = (const float *)args->in[LISTS * n + 1].data;
+    o.note = spmd__cuda_note(ctx);
+    o.refusal = "adamw: count is %g: expected the step's number, from 1";
     if (n <= FEW)
         return launch<FEW>(ctx, args, n, 0, o);
     for (int begin = 0; begin < n; begin += MANY)

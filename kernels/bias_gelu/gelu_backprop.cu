@@ -38,7 +38,7 @@ extern "C" spmd_status spmd__gelu_backprop_cuda(spmd_ctx *ctx, const spmd_kernel
                                (T *)kept,
                                (float)args->attr->f[0],
                                n};
-        const fold_results<T, 1> to = {{(T *)dbias}, 1.0f, NULL};
+        const fold_results<add, T, 1> to = {{(T *)dbias}, 1, NULL};
         return fold_columns<add>(ctx, f, to, rows, n, "gelu_backprop");
     });
 }

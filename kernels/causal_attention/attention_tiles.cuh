@@ -153,7 +153,7 @@ template <class S, class T>
 __device__ __forceinline__ void load_tile(S *tile, int row_size, const T *from, int rows, int64_t left, int d,
                                           int padded)
 {
-    constexpr int v = pack_size<T>();
+    constexpr int v = (int)(16 / sizeof(T));
     if (d % v == 0 && (uintptr_t)from % 16 == 0)
         load_packs<v>(tile, row_size, from, rows, left, d, padded);
     else

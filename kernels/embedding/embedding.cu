@@ -1,15 +1,19 @@
-/* An index out of range cannot be an error here, where nothing waits for the GPU: its row is NaN, and it adds nothing
- * to the gradient. */
 #include "kernels/device.cuh"
+#include "spmd/cuda/cuda_blame.cuh"
 
 using namespace spmd_kernel;
 
 namespace
 {
-/* Rows of `width` units. */
+struct refusal {
+    spmd_cuda_note *note;
+    const char *text;
+};
+
+/* Rows of `width` units. An index out of range gives NaN, until somebody waits and finds the note. */
 template <class Unit>
-__global__ void __launch_bounds__(THREADS)
-    embedding_kernel(const Unit *table, const int32_t *index, Unit *out, int64_t v, int64_t width, int64_t count)
+__global__ void __launch_bounds__(THREADS) embedding_kernel(const Unit *table, const int32_t *index, Unit *out,
+                                                            int64_t v, int64_t width, int64_t count, refusal refuse)
 {
     const int64_t i = thread_index();
     if (i >= count * width)
@@ -19,6 +23,8 @@ __global__ void __launch_bounds__(THREADS)
     memset(&x, 0xFF, sizeof x); /* NaN */
     if (row >= 0 && row < v)
         x = table[row * width + i - position * width];
+    else
+        spmd__cuda_blame(refuse.note, refuse.text, (double)row, position, v);
     out[i] = x;
 }
 
@@ -26,10 +32,12 @@ template <class Unit> spmd_status take_rows(spmd_ctx *ctx, const spmd_kernel_arg
 {
     const int64_t count = spmd_view_count(&args->in[1]), v = args->in[0].shape[0];
     const cudaStream_t stream = spmd__cuda_stream(ctx);
+    const refusal refuse = {spmd__cuda_note(ctx),
+                            "embedding: index %.0f at position %lld is outside 0..%lld (a table of %lld rows)"};
     if (count * width > 0)
         SPMD_LAUNCH((embedding_kernel<Unit>), blocks_for(count * width, THREADS), THREADS, 0, stream,
                     (const Unit *)args->in[0].data, (const int32_t *)args->in[1].data, (Unit *)args->out[0].data, v,
-                    width, count);
+                    width, count, refuse);
     return spmd__cuda_check(cudaGetLastError(), "embedding");
 }
 

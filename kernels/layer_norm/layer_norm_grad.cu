@@ -60,7 +60,7 @@ template <class T> spmd_status gradients(spmd_ctx *ctx, const spmd_kernel_args *
     const int64_t n = spmd__row_length(&in[X]), rows = spmd__row_count(&in[X]);
     const of_x<T> f = {x, gain, ct, mean, scale, (T *)out[0].data};
     const of_vectors<T> g = {x, ct, mean, scale, n};
-    const fold_results<T, 2> to = {{(T *)out[1].data, (T *)out[2].data}, 1.0f, NULL};
+    const fold_results<add, T, 2> to = {{(T *)out[1].data, (T *)out[2].data}, 1, NULL};
     SPMD_TRY(each_row<T>(ctx, f, rows, n, {x, gain, ct, out[0].data}, "layer_norm_grad"));
     return fold_columns<add>(ctx, g, to, rows, n, "layer_norm_grad");
 }

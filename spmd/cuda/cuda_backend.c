@@ -17,6 +17,11 @@ int spmd__cuda_processors(const spmd_ctx *ctx)
     return spmd__cuda_of(ctx->device)->processors;
 }
 
+spmd_cuda_note *spmd__cuda_note(spmd_ctx *ctx)
+{
+    return spmd__cuda_of(ctx->device)->note;
+}
+
 spmd_status spmd__cuda_check(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)

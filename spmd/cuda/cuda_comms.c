@@ -154,6 +154,14 @@ spmd_status spmd__cuda_connect(spmd_mesh *mesh)
     return SPMD_OK;
 }
 
+/* What kernels noted, when they are done. */
+static spmd_status noted(spmd_cuda_device *cuda)
+{
+    const spmd_cuda_note note = *cuda->note;
+    *cuda->note = (spmd_cuda_note){0};
+    return note.taken ? SPMD_FAIL(SPMD_EINVAL, note.text, note.value, note.position, note.last, note.size) : SPMD_OK;
+}
+
 spmd_status spmd__nccl_enqueued(spmd_ctx *ctx, ncclComm_t comm, ncclResult_t result, const char *what)
 {
     spmd_mesh *mesh = ctx->mesh;
@@ -186,10 +194,12 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
         spmd__cuda_abort(ctx->device);
         cuda->collective = false;
         (void)cudaStreamSynchronize(cuda->compute);
+        (void)noted(cuda);
         SPMD_CHECK(!late, SPMD_ETIMEOUT, "a collective did not end in %d ms (bound: SPMD_TIMEOUT_MS)",
                    mesh->timeout_ms);
         return SPMD_FAIL(SPMD_EABORTED, "another shard failed first");
     }
     cuda->collective = false;
-    return spmd__cuda_check(cudaStreamSynchronize(cuda->compute), "the shard's stream");
+    SPMD_TRY(spmd__cuda_check(cudaStreamSynchronize(cuda->compute), "the shard's stream"));
+    return noted(cuda);
 }

@@ -18,6 +18,17 @@ cudaStream_t spmd__cuda_stream(spmd_ctx *ctx);
 cublasLtHandle_t spmd__cublaslt(spmd_ctx *ctx);
 int spmd__cuda_processors(const spmd_ctx *ctx); /* multiprocessors of the device: what a grid should fill */
 
+/* What a kernel found wrong with the values that it was given: it cannot fail, so it leaves a note, and who waits for
+ * the stream next returns EINVAL with the text. One note a device, of the first thread that has one; in host memory
+ * that the device can write. See spmd__cuda_blame in spmd/cuda/cuda_blame.cuh. */
+typedef struct spmd_cuda_note {
+    unsigned taken;
+    const char *text; /* a format for the four below: a literal on the host, never read on the device */
+    double value;
+    long long position, last, size;
+} spmd_cuda_note;
+spmd_cuda_note *spmd__cuda_note(spmd_ctx *ctx);
+
 /* SPMD_OK, or ECUDA (ENOMEM for memory) with the text "what: cudaErrorX: CUDA's own words". */
 spmd_status spmd__cuda_check(cudaError_t error, const char *what);
 spmd_status spmd__cublas_check(cublasStatus_t status, const char *what);

@@ -123,6 +123,8 @@ spmd_status spmd__cuda_open(spmd_device *device)
     SPMD_TRY(enable_peers(device));
     SPMD_CUBLAS_TRY(cublasLtCreate(&cuda->blas));
     SPMD_CUDA_TRY(cudaMallocHost((void **)&cuda->staging, STAGING));
+    SPMD_CUDA_TRY(cudaMallocHost((void **)&cuda->note, sizeof *cuda->note));
+    *cuda->note = (spmd_cuda_note){0};
     SPMD_TRY(take_slab(device));
     snprintf(device->place + strlen(device->place), sizeof device->place - strlen(device->place), ", GPU %d",
              cuda->gpu);
@@ -140,6 +142,7 @@ void spmd__cuda_close(spmd_device *device)
     device->data = (spmd_arena){0};
     (void)cudaFree(cuda->slab);
     (void)cudaFreeHost(cuda->staging);
+    (void)cudaFreeHost(cuda->note);
     if (cuda->blas)
         (void)cublasLtDestroy(cuda->blas);
     for (int signal = 0; signal < SPMD_CUDA_SIGNALS; signal++)

@@ -19,6 +19,7 @@ typedef struct spmd_cuda_device {
     uint64_t reach;                      /* bit d: kernels here can touch the memory of the mesh's device d */
     void *slab;                          /* of the values of a launch */
     char *staging;                       /* pinned host memory that copies go through */
+    spmd_cuda_note *note;                /* pinned, too */
     bool collective;                     /* work of other devices is on the stream: it may never end */
     const spmd_op *timed;
     pthread_mutex_t staging_lock;

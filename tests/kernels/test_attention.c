@@ -50,12 +50,15 @@ START_TEST(attention_like_double)
 {
     static const spmd_dtype dtypes[] = {SPMD_F32, SPMD_BF16, SPMD_F16};
     static const double tolerance[] = {2e-6, 4e-3, 5e-4};
+    /* Tensor cores take the probabilities in 16 bits, too: one rounding more. */
+    const char *backend = spmd_test_backend();
+    double roundings = backend && strcmp(backend, "cuda") == 0 ? 2 : 1;
     for (int k = 0; k < 3; k++) {
         spmd_value in[3], out;
         operands(_i, dtypes[k], in);
         spmd_value want = expected(in);
         ck_spmd_ok(spmd_test_op(attention, NULL, 3, in, &out));
-        ck_assert_double_le(spmd_value_difference(&out, &want), tolerance[k]);
+        ck_assert_double_le(spmd_value_difference(&out, &want), tolerance[k] * roundings);
         spmd_values_free((spmd_value[]){in[0], in[1], in[2], out, want}, 5);
     }
 }
