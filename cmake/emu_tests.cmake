@@ -13,3 +13,9 @@ foreach(source IN LISTS emu_tests)
             ENVIRONMENT "EMU_POLICY=${policy}")
     endforeach()
 endforeach()
+
+# The installed emulator, used by another project.
+add_test(NAME emu/install COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR}
+    -DSOURCE=${PROJECT_SOURCE_DIR}/examples/08_check_my_kernel -DCUDA_INCLUDE=${SPMD_CUDA_INCLUDE_DIR}
+    -P ${PROJECT_SOURCE_DIR}/tests/install/emulated.cmake)
+set_tests_properties(emu/install PROPERTIES TIMEOUT ${test_timeout} LABELS emu)

@@ -37,14 +37,14 @@ typedef enum emu_policy {
  * seed. Call it while no op is in flight. */
 void emu_configure(int devices, emu_policy policy, unsigned seed);
 
-/* emu_set_timeout - seconds after which a synchronization that does not end is reported as "hang" (default 5). */
+/* emu_set_timeout - seconds after which a synchronization that does not end is reported as "hang" (default 20). */
 void emu_set_timeout(double seconds);
 
 /* emu_fail - the nth call from now (1: the next) of a function, such as "cudaMalloc", fails with this error. One
  * failure a function is pending at a time; nth 0 takes it back. A kernel's launch is "cudaLaunchKernel". */
 void emu_fail(const char *function, int nth, int error);
 
-/* emu_fail_left - calls of the function until the failure that emu_fail ordered; 0: it has happened, or none is ordered.
+/* emu_fail_left - calls of the function until the failure that emu_fail ordered; 0: it has happened, or there is none.
  * emu_function - the names that emu_fail knows, by index from 0; NULL behind the last. */
 int emu_fail_left(const char *function);
 const char *emu_function(int index);

@@ -10,9 +10,10 @@
 #define NAME(name) #name,
 static const char *const names[] = {EMU_APIS(NAME)};
 
-/* Every listed function exists. (cudaLaunchKernel is what a launch counts as; emu_launch is the function.) */
+/* Every listed function exists: else this does not link. */
 #define ADDRESS(name) (void (*)(void)) name,
-void (*const emu_api_functions[])(void) = {EMU_BLAS_APIS(ADDRESS) EMU_NCCL_APIS(ADDRESS)};
+__attribute__((used)) static void (*const functions[])(void) = {EMU_CUDA_APIS(ADDRESS) EMU_BLAS_APIS(ADDRESS)
+                                                                    EMU_NCCL_APIS(ADDRESS)};
 
 static struct ordered {
     atomic_int left; /* calls until it fails; 0: none is ordered */

@@ -11,7 +11,7 @@
     X(cudaRuntimeGetVersion) X(cudaMalloc) X(cudaFree) X(cudaMallocAsync) X(cudaFreeAsync) X(cudaMallocHost)           \
     X(cudaHostAlloc) X(cudaFreeHost) X(cudaHostRegister) X(cudaHostUnregister) X(cudaMemGetInfo)                       \
     X(cudaPointerGetAttributes) X(cudaMemcpy) X(cudaMemcpyAsync) X(cudaMemcpy2DAsync) X(cudaMemcpyPeerAsync)           \
-    X(cudaMemset) X(cudaMemsetAsync) X(cudaLaunchHostFunc) X(cudaLaunchKernel) X(cudaStreamCreate)                     \
+    X(cudaMemset) X(cudaMemsetAsync) X(cudaLaunchHostFunc) X(cudaStreamCreate)                                         \
     X(cudaStreamCreateWithFlags) X(cudaStreamCreateWithPriority) X(cudaStreamDestroy) X(cudaStreamSynchronize)         \
     X(cudaStreamQuery) X(cudaStreamWaitEvent) X(cudaStreamGetFlags) X(cudaStreamGetPriority) X(cudaStreamGetDevice)    \
     X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaStreamIsCapturing) X(cudaThreadExchangeStreamCaptureMode)  \
@@ -40,7 +40,8 @@
 
 /* clang-format on */
 
-#define EMU_APIS(X) EMU_CUDA_APIS(X) EMU_BLAS_APIS(X) EMU_NCCL_APIS(X)
+/* A launch (emu_launch) counts as cudaLaunchKernel. */
+#define EMU_APIS(X) EMU_CUDA_APIS(X) EMU_BLAS_APIS(X) EMU_NCCL_APIS(X) X(cudaLaunchKernel)
 
 #define EMU_API_ENUM(name) EMU_API_##name,
 typedef enum emu_api { EMU_APIS(EMU_API_ENUM) EMU_API_COUNT } emu_api;

@@ -24,6 +24,7 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
     if (!*handle)
         return CUBLAS_STATUS_ALLOC_FAILED;
     (*handle)->device = emu_current_device();
+    emu_born(EMU_BLAS_HANDLE);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -33,6 +34,7 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
     if (!handle)
         return CUBLAS_STATUS_NOT_INITIALIZED;
     free(handle);
+    emu_died(EMU_BLAS_HANDLE);
     return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -24,6 +24,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
         return CUBLAS_STATUS_ALLOC_FAILED;
     context->device = emu_current_device();
     *handle = context;
+    emu_born(EMU_BLAS_HANDLE);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -33,6 +34,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
     if (!handle)
         return CUBLAS_STATUS_NOT_INITIALIZED;
     free(handle);
+    emu_died(EMU_BLAS_HANDLE);
     return CUBLAS_STATUS_SUCCESS;
 }
 

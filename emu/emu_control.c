@@ -7,7 +7,7 @@
 #include <time.h>
 #include "emu/emu_runtime.h"
 
-struct emu_settings emu_settings = {.devices = 2, .policy = EMU_RANDOM, .seed = 1, .timeout = 5};
+struct emu_settings emu_settings = {.devices = 2, .policy = EMU_RANDOM, .seed = 1, .timeout = 20};
 struct emu_host emu_host;
 emu_device *emu_devices;
 
@@ -118,6 +118,7 @@ static void start(void)
         pthread_condattr_init(&monotonic);
         pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
         pthread_cond_init(&devices[d].wake, &monotonic);
+        pthread_cond_init(&devices[d].ended, &monotonic);
         pthread_condattr_destroy(&monotonic);
         devices[d].default_stream = emu_stream_new(d, cudaStreamDefault, 0, false);
     }

@@ -24,7 +24,8 @@ typedef struct emu_meeting_place {
     uint64_t seq;
     emu_op **ops; /* by rank; NULL: not issued, or given up */
     pthread_t *threads;
-    bool *grouped;              /* by rank: issued inside of a group */
+    bool *grouped;              /* by rank: called inside of a group */
+    unsigned *order;            /* by rank: when it called, among all ops; 0: not yet */
     int first, issued, arrived; /* first: the rank whose call the others must match */
     bool mismatch;
     struct emu_meeting_place *next;
@@ -64,6 +65,10 @@ typedef struct emu_nccl_call {
     bool grouped;
     pthread_t thread;
 } emu_nccl_call;
+
+extern emu_clique *emu_cliques; /* all that have a communicator */
+/* Two collectives of different communicators, called in different orders on two devices: reported. */
+void emu_nccl_check_order(const emu_clique *clique, const emu_meeting_place *meeting, int rank);
 
 const char *emu_nccl_name(emu_nccl_kind kind);
 extern const emu_binding emu_collective_binding, emu_transfer_binding;

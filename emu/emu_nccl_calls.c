@@ -94,19 +94,19 @@ static ncclResult_t enqueue_transfers(struct pending *first)
 static ncclResult_t enqueue_all(struct pending *calls)
 {
     ncclResult_t result = ncclSuccess;
+    bool in_progress = false;
     while (calls) {
         if (!result)
             result = is_transfer(calls) ? enqueue_transfers(calls) : enqueue_collective(calls);
+        emu_lock();
+        if (!result && emu_nccl_started(calls->call.comm) == ncclInProgress)
+            in_progress = true;
+        emu_unlock();
         struct pending *done = calls;
         calls = calls->next;
-        emu_lock();
-        ncclResult_t started = result ? result : emu_nccl_started(done->call.comm);
-        emu_unlock();
-        if (started == ncclInProgress && !calls)
-            result = started;
         free(done);
     }
-    return result;
+    return result ? result : in_progress ? ncclInProgress : ncclSuccess;
 }
 
 static ncclResult_t check(const emu_nccl_call *call)

@@ -4,7 +4,8 @@
 #include <string.h>
 #include "emu/emu_nccl.h"
 
-static emu_clique *cliques;
+emu_clique *emu_cliques;
+static emu_clique *ended; /* kept: communicators point there */
 static int ncliques;
 static uint64_t ids;
 
@@ -14,8 +15,8 @@ static emu_clique *new_clique(int n)
     clique->n = n;
     clique->number = ncliques++;
     clique->comms = emu_alloc(sizeof *clique->comms * (size_t)n);
-    clique->next = cliques;
-    cliques = clique;
+    clique->next = emu_cliques;
+    emu_cliques = clique;
     return clique;
 }
 
@@ -122,6 +123,29 @@ static bool good_config(const ncclConfig_t *config)
     return !config || (config->magic == fresh.magic && config->size == fresh.size);
 }
 
+static void bury(emu_clique *clique)
+{
+    for (int r = 0; r < clique->n; r++)
+        if (!clique->comms[r] || !clique->comms[r]->destroyed)
+            return;
+    emu_clique **at = &emu_cliques;
+    while (*at != clique)
+        at = &(*at)->next;
+    *at = clique->next;
+    clique->next = ended;
+    ended = clique;
+}
+
+static void end(struct ncclComm *comm)
+{
+    comm->destroyed = true;
+    if (comm->clique)
+        bury(comm->clique);
+    emu_op_drop(comm->last);
+    comm->last = NULL;
+    emu_died(EMU_NCCL_COMM);
+}
+
 /* --- making --- */
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
@@ -143,7 +167,7 @@ static ncclResult_t init_rank(ncclComm_t *out, int n, const ncclUniqueId *id, in
     if (emu_capture_forbids(call))
         return ncclUnhandledCudaError;
     emu_lock();
-    emu_clique *clique = cliques;
+    emu_clique *clique = emu_cliques;
     while (clique && (memcmp(clique->id, id->internal, sizeof clique->id) || !clique->id[0]))
         clique = clique->next;
     if (!clique) {
@@ -196,9 +220,8 @@ ncclResult_t ncclCommInitAll(ncclComm_t *out, int n, const int *devices)
     }
     ncclResult_t result = clique->failed;
     for (int i = 0; i < n && result; i++) {
-        out[i]->destroyed = true;
+        end(out[i]);
         out[i] = NULL;
-        emu_died(EMU_NCCL_COMM);
     }
     emu_unlock();
     return result;
@@ -267,14 +290,6 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
 }
 
 /* --- ending --- */
-static void end(struct ncclComm *comm)
-{
-    comm->destroyed = true;
-    emu_op_drop(comm->last);
-    comm->last = NULL;
-    emu_died(EMU_NCCL_COMM);
-}
-
 static ncclResult_t quiesce(struct ncclComm *comm, const char *call)
 {
     emu_op *last = comm->last;

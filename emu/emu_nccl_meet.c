@@ -21,6 +21,7 @@ static emu_meeting_place *find_meeting(emu_clique *clique, uint64_t seq)
     m->ops = emu_alloc(sizeof *m->ops * (size_t)clique->n);
     m->threads = emu_alloc(sizeof *m->threads * (size_t)clique->n);
     m->grouped = emu_alloc(sizeof *m->grouped * (size_t)clique->n);
+    m->order = emu_alloc(sizeof *m->order * (size_t)clique->n);
     m->next = clique->meetings;
     clique->meetings = m;
     return m;
@@ -35,6 +36,7 @@ static void close_meeting(emu_clique *clique, emu_meeting_place *m)
     free(m->ops);
     free(m->threads);
     free(m->grouped);
+    free(m->order);
     free(m);
 }
 
@@ -106,6 +108,7 @@ static void bind(emu_op *op)
     if (!m->issued++)
         m->first = comm->rank;
     m->ops[comm->rank] = op;
+    m->order[comm->rank] = op->order;
     m->threads[comm->rank] = call->thread;
     m->grouped[comm->rank] = call->grouped;
     bool demanded = false;
@@ -114,6 +117,7 @@ static void bind(emu_op *op)
     if (m->ops[m->first] && m->first != comm->rank)
         check_signature(clique, m, call);
     check_threads(clique, m, comm->rank);
+    emu_nccl_check_order(clique, m, comm->rank);
     for (int r = 0; r < clique->n && m->mismatch; r++)
         if (m->ops[r] && m->ops[r]->running)
             end_with_error(m, r);
@@ -175,11 +179,12 @@ static int describe(const emu_op *op, char *text, size_t size)
     const emu_meeting_place *m = op->meeting;
     char what[100];
     signature(call, what, sizeof what);
-    int used = snprintf(text, size, "%s, number %llu of communicator %d, rank %d; not called by rank", what,
-                        (unsigned long long)m->seq, clique->number, call->comm->rank);
+    int used = snprintf(text, size, "%s, number %llu of communicator %d, rank %d", what, (unsigned long long)m->seq,
+                        clique->number, call->comm->rank);
     for (int r = 0; r < clique->n; r++)
-        if (!m->ops[r] && (size_t)used < size)
-            used += snprintf(text + used, size - (size_t)used, " %d", r);
+        if ((!m->order[r] || !m->ops[r]) && (size_t)used < size)
+            used += snprintf(text + used, size - (size_t)used, "; %s by rank %d",
+                             m->order[r] ? "aborted" : "not called", r);
     return used;
 }
 
@@ -191,6 +196,7 @@ void emu_nccl_leave_meetings(struct ncclComm *comm)
         emu_op *op = m->ops[comm->rank];
         if (op && op->running && m->arrived < comm->clique->n) {
             m->ops[comm->rank] = NULL;
+            m->arrived--; /* now they can never be complete */
             emu_finish(op);
         }
     }

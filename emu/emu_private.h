@@ -51,11 +51,12 @@ struct emu_op {
     struct CUstream_st *stream;
     emu_op **deps; /* other streams' ops that must end first */
     int ndeps, refs, waiters;
-    bool running, done, demanded, watched; /* watched: another stream's op depends on it */
-    unsigned order;                        /* of issuing, on all streams */
-    emu_op *next;                          /* of the same stream */
-    const struct emu_binding *binding;     /* a collective: how its ranks meet */
-    void *meeting;                         /* and where */
+    bool running, done, demanded;
+    uint64_t watchers;                 /* bit d: an op of device d depends on it */
+    unsigned order;                    /* of issuing, on all streams */
+    emu_op *next;                      /* of the same stream */
+    const struct emu_binding *binding; /* a collective: how its ranks meet */
+    void *meeting;                     /* and where */
 };
 
 /* --- runtime side: used by the device side --- */

@@ -51,7 +51,7 @@ void emu_died(emu_thing thing);
 /* --- devices --- */
 typedef struct emu_device {
     struct CUstream_st *streams, *default_stream; /* a list, the default stream first */
-    pthread_cond_t wake;                          /* the worker's */
+    pthread_cond_t wake, ended;                   /* the worker's; of host threads that wait for its ops */
     int demanded;                                 /* ops that someone waits for */
     emu_op **suspended;                           /* kernels that spin */
     int nsuspended, suspended_room;
@@ -96,8 +96,9 @@ struct CUstream_st {
     uint32_t lane, seq;  /* seq: of the newest op */
     uint32_t collective; /* seq of the newest collective; 0: none */
     emu_op *head, *tail;
-    emu_clock clock; /* what has happened before its next op */
-    bool internal;   /* a lane of a graph */
+    emu_op *undemanded; /* the first op that nobody waits for: those before it are demanded */
+    emu_clock clock;    /* what has happened before its next op */
+    bool internal;      /* a lane of a graph */
     bool destroyed;
     struct emu_capture *capture; /* NULL: it runs what it gets */
     int capture_lane;
@@ -124,7 +125,6 @@ cudaError_t emu_wait_device(int device, const char *what); /* for what its strea
 /* emu_wait for anything else: waits for a change of state that emu_wake_host announces. false: the deadline is over. */
 bool emu_wait_host(double deadline);
 void emu_wake_host(void);
-void emu_wake_workers(void);
 /* A sleep without the lock for a poll (cudaEventQuery, ncclCommGetAsyncError): lets the workers run. */
 void emu_yield(void);
 void *emu_worker(void *device); /* the thread */

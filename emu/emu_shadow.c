@@ -13,6 +13,7 @@ typedef struct cell {
 struct emu_smem_shadow {
     cell word[WORDS], byte[4 * WORDS];
     uint8_t state[WORDS];
+    size_t states; /* not zero are only those before */
 };
 
 struct emu_smem_shadow *emu_shadow_new(void)
@@ -22,7 +23,8 @@ struct emu_smem_shadow *emu_shadow_new(void)
 
 void emu_shadow_start(emu_block *block)
 {
-    memset(block->shadow->state, 0, sizeof block->shadow->state);
+    memset(block->shadow->state, 0, block->shadow->states);
+    block->shadow->states = 0;
     if (block->dynamic_size)
         emu_shadow_variable(block, 0, block->dynamic_size);
 }
@@ -33,6 +35,9 @@ void emu_shadow_variable(emu_block *block, size_t offset, size_t size)
     memset(state + offset / 4, OURS, size / 4);
     if (size % 4)
         state[(offset + size) / 4] = (uint8_t)((1u << size % 4) - 1);
+    size_t end = (offset + size + 3) / 4;
+    if (block->shadow->states < end)
+        block->shadow->states = end;
 }
 
 static void found(const emu_access *a, const char *kind, const char *what, const char *remedy)

@@ -8,10 +8,10 @@
 #include <time.h>
 #include "emu/emu_runtime.h"
 
-static const double idle_seconds = 0.2; /* a device runs what it has even when nobody asks */
-static pthread_cond_t host_wake = PTHREAD_COND_INITIALIZER;
-static unsigned issued, finished; /* ops so far */
-static int suspended;             /* spinning kernels on all devices: what they wait for may be anywhere */
+static const double idle_seconds = 0.2;                     /* a device runs what it has even when nobody asks */
+static pthread_cond_t host_wake = PTHREAD_COND_INITIALIZER; /* of all but the waits for ops */
+static unsigned issued, finished;                           /* ops so far */
+static int suspended; /* spinning kernels on all devices: what they wait for may be anywhere */
 
 /* Lanes of streams that are gone: their numbers go on, so old ops stay known as ended. */
 static struct lane {
@@ -100,7 +100,7 @@ static void add_dep(emu_op *op, emu_op *dep)
     }
     op->deps = emu_resize(op->deps, sizeof *op->deps * (size_t)(op->ndeps + 1));
     op->deps[op->ndeps++] = dep;
-    dep->watched = true;
+    dep->watchers |= (uint64_t)1 << op->device;
     emu_op_keep(dep);
 }
 
@@ -142,7 +142,8 @@ emu_op *emu_issue(struct CUstream_st *s, const emu_work *work, emu_op *const *de
     op->fn = work->fn;
     op->size = work->size;
     op->args = emu_alloc(work->size);
-    memcpy(op->args, work->args, work->size);
+    if (work->size)
+        memcpy(op->args, work->args, work->size);
     op->binding = work->binding;
     op->device = s->device;
     op->stream = s;
@@ -162,6 +163,8 @@ emu_op *emu_issue(struct CUstream_st *s, const emu_work *work, emu_op *const *de
     else
         s->head = op;
     s->tail = op;
+    if (!s->undemanded)
+        s->undemanded = op;
     if (op->binding)
         op->binding->bind(op);
     if (emu_devices[s->device].asleep || runs_unasked(&emu_devices[s->device]))
@@ -172,19 +175,18 @@ emu_op *emu_issue(struct CUstream_st *s, const emu_work *work, emu_op *const *de
 /* Everything before it on its stream is demanded first; what it waits for, too. */
 void emu_demand(emu_op *last)
 {
+    struct CUstream_st *s = last->stream;
     if (last->done || last->demanded)
         return;
-    for (emu_op *op = last->stream->head;; op = op->next) {
-        if (!op->demanded) {
-            op->demanded = true;
-            emu_devices[op->device].demanded++;
-            for (int i = 0; i < op->ndeps; i++)
-                emu_demand(op->deps[i]);
-            if (op->binding)
-                op->binding->demand(op);
-        }
-        if (op == last)
-            break;
+    while (!last->demanded) {
+        emu_op *op = s->undemanded;
+        s->undemanded = op->next;
+        op->demanded = true;
+        emu_devices[op->device].demanded++;
+        for (int i = 0; i < op->ndeps; i++)
+            emu_demand(op->deps[i]);
+        if (op->binding)
+            op->binding->demand(op);
     }
     pthread_cond_signal(&emu_devices[last->device].wake);
 }
@@ -203,15 +205,17 @@ void emu_finish(emu_op *op)
     s->head = op->next;
     if (!s->head)
         s->tail = NULL;
+    if (s->undemanded == op)
+        s->undemanded = op->next;
     for (int i = 0; i < op->ndeps; i++)
         emu_op_drop(op->deps[i]);
     op->ndeps = 0;
     if (op->waiters)
-        emu_wake_host();
-    if (op->watched)
-        emu_wake_workers();
-    else
-        pthread_cond_signal(&emu_devices[op->device].wake);
+        pthread_cond_broadcast(&emu_devices[op->device].ended);
+    op->watchers |= (uint64_t)1 << op->device; /* the next one of its stream */
+    for (int d = 0; d < emu_settings.devices; d++)
+        if (op->watchers >> d & 1)
+            pthread_cond_signal(&emu_devices[d].wake);
     bool gone = s->destroyed && !s->head;
     emu_op_drop(op);
     if (gone)
@@ -222,12 +226,6 @@ void emu_finish(emu_op *op)
 void emu_wake_host(void)
 {
     pthread_cond_broadcast(&host_wake);
-}
-
-void emu_wake_workers(void)
-{
-    for (int d = 0; d < emu_settings.devices; d++)
-        pthread_cond_signal(&emu_devices[d].wake);
 }
 
 static int timed_wait(pthread_cond_t *cond, clockid_t clock, double seconds)
@@ -243,13 +241,18 @@ static int timed_wait(pthread_cond_t *cond, clockid_t clock, double seconds)
     return pthread_cond_timedwait(cond, emu_mutex(), &until);
 }
 
-bool emu_wait_host(double deadline)
+static bool wait_until(pthread_cond_t *cond, clockid_t clock, double deadline)
 {
     double left = deadline - emu_seconds();
     if (left <= 0)
         return false;
-    (void)timed_wait(&host_wake, CLOCK_REALTIME, left < 0.05 ? left : 0.05);
+    (void)timed_wait(cond, clock, left < 0.05 ? left : 0.05);
     return true;
+}
+
+bool emu_wait_host(double deadline)
+{
+    return wait_until(&host_wake, CLOCK_REALTIME, deadline);
 }
 
 void emu_yield(void)
@@ -308,7 +311,7 @@ cudaError_t emu_wait(emu_op *op, const char *what)
     op->waiters++;
     double deadline = emu_seconds() + emu_settings.timeout;
     while (!op->done) {
-        bool in_time = emu_wait_host(deadline);
+        bool in_time = wait_until(&emu_devices[op->device].ended, CLOCK_MONOTONIC, deadline);
         if (has_moved(&ended, steps))
             deadline = emu_seconds() + emu_settings.timeout;
         else if (!in_time && !op->done) {
@@ -391,6 +394,12 @@ static void start_op(emu_op *op)
     emu_clock_raise(&op->clock, op->lane, op->seq);
 }
 
+static void wake_workers(void)
+{
+    for (int d = 0; d < emu_settings.devices; d++)
+        pthread_cond_signal(&emu_devices[d].wake);
+}
+
 static void keep_suspended(emu_device *device, emu_op *op)
 {
     if (device->nsuspended == device->suspended_room) {
@@ -399,7 +408,7 @@ static void keep_suspended(emu_device *device, emu_op *op)
     }
     device->suspended[device->nsuspended++] = op;
     suspended++;
-    emu_wake_workers();
+    wake_workers();
 }
 
 static emu_op *take_suspended(emu_device *device, unsigned i)

@@ -7,10 +7,10 @@ export LC_ALL=C
 shopt -s lastpipe # `... | report` runs in this shell and can set failed
 failed=0
 
-files() { # FOLDER...: the C files below those that exist
+files() { # FOLDER...: the C and CUDA files below those that exist
     local folder
     for folder in "$@"; do
-        [[ ! -d $folder ]] || find "$folder" -type f \( -name '*.c' -o -name '*.h' \)
+        [[ ! -d $folder ]] || find "$folder" -type f \( -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \)
     done | sort
 }
 report() { # RULE: reads the breaches
@@ -29,9 +29,10 @@ forbid() { # RULE PATTERN FILE...
 
 mapfile -t library < <(files spmd collectives kernels models)
 mapfile -t programs < <(files cli examples bench)
+mapfile -t emulator < <(files emu) # a library of its own; its state is the machine that it stands for
 mapfile -t tests < <(files tests)
 mapfile -t scripts < <(grep -lsE '^#!.*bash|^# shellcheck shell=bash' scripts/* .ci/* tests/*.sh)
-all=("${library[@]}" "${programs[@]}" "${tests[@]}")
+all=("${library[@]}" "${emulator[@]}" "${programs[@]}" "${tests[@]}")
 # A header says in its first line that it is private; every other one is installed.
 mapfile -t headers < <(printf '%s\n' "${library[@]}" | grep '\.h$')
 mapfile -t public < <(for h in "${headers[@]}"; do head -n 1 "$h" | grep -q '^/\* Private' || echo "$h"; done)
@@ -61,7 +62,8 @@ check_library() {
     {
         grep -nHE '^ *(static|_Thread_local) [^(]*[;={]' "${library[@]}"
         grep -nHE '^[a-z][a-zA-Z_0-9 *]* [*a-zA-Z_0-9]+(\[[^]]*\])*( =.*|;)$' "${library[@]}"
-    } | grep -vE '\bconst\b|:(typedef|struct|enum|return|goto) |^spmd/status\.c:[0-9]+:static _Thread_local ' |
+    } | grep -vE '\bconst(expr)?\b|:(typedef|struct|enum|return|goto|using) ' |
+        grep -vE '^spmd/status\.c:[0-9]+:static _Thread_local ' |
         sort -u | report "no mutable static or global state: it belongs to the mesh, the launch or the context"
     grep -nHE '^[a-z][a-z_0-9 ]* \**spmd_[a-z0-9_]*\(' "${public[@]}" | grep -v ':typedef ' |
         report "functions of a public header are exported: SPMD_API"
@@ -78,23 +80,27 @@ check_direction() {
             xargs -r grep -nHE "^ *# *include \"($above|tests|bench|examples)/" |
             report "$folder/ includes nothing of the folders above it"
     done
+    grep -nHE '^ *# *include "' "${emulator[@]}" | grep -v '"emu/' | report "emu/ includes nothing of the other folders"
 }
 
 check_headers() {
-    local header compiler=("${CC:-cc}") cxx=${CXX:-c++} cuda=${CUDA_HOME:-/usr/local/cuda}/include
+    local header compiler=${CC:-cc} cxx=${CXX:-c++} cuda=${CUDA_HOME:-/usr/local/cuda}/include
+    local all_headers=("${headers[@]}") emulators here=(-I. -isystem "$cuda")
+    mapfile -t emulators < <(printf '%s\n' "${emulator[@]}" | grep '\.h$' | grep -v '/emu_device.h$') # that one is C++
     if [[ -e $cuda/nccl.h ]]; then
-        compiler+=(-isystem "$cuda")
+        all_headers+=("${emulators[@]}")
     else
-        echo "SKIPPED: headers of spmd/cuda (no $cuda/nccl.h; CUDA_HOME says where the toolkit is)"
+        mapfile -t all_headers < <(grep -LE '<cuda_|<cublas|<nccl|"spmd/cuda/' "${headers[@]}")
+        echo "SKIPPED: headers that need CUDA's (no $cuda/nccl.h; CUDA_HOME says where the toolkit is)"
     fi
-    for header in "${headers[@]}"; do
-        [[ $header != spmd/cuda/* || -e $cuda/nccl.h ]] || continue
-        "${compiler[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -I. -fsyntax-only -x c \
+    for header in "${all_headers[@]}"; do
+        "$compiler" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror "${here[@]}" -fsyntax-only -x c \
             -include "$header" /dev/null 2>&1 | report "$header compiles alone as C11"
     done
     if command -v "$cxx" >/dev/null; then
-        for header in "${public[@]}"; do
-            "$cxx" -std=c++17 -Wall -Wextra -Werror -I. -fsyntax-only -x c++ -include "$header" /dev/null 2>&1 |
+        for header in "${public[@]}" emu/emu.h; do
+            "$cxx" -std=c++17 -Wall -Wextra -Werror "${here[@]}" -fsyntax-only -x c++ \
+                -include "$header" /dev/null 2>&1 |
                 report "$header compiles alone as C++17"
         done
     else
@@ -120,7 +126,7 @@ check_with_tools() {
 }
 
 check_text
-check_sizes 500 "${library[@]}" "${programs[@]}"
+check_sizes 500 "${library[@]}" "${emulator[@]}" "${programs[@]}"
 check_sizes 300 "${tests[@]}" "${public[@]}"
 check_functions "${all[@]}"
 check_library

@@ -74,7 +74,8 @@ static bool reduction_of(const spmd_kernel_args *args, int n, ncclRedOp_t *out)
             (is_float && (kind == SPMD_REDUCE_MAX || kind == SPMD_REDUCE_MIN)))
             return false;
     }
-    return kind != SPMD_REDUCE_MEAN || args->attr->f[0] <= 0 || (int)args->attr->f[0] == n;
+    /* ncclAvg scales every summand and adds then: the same bits only where 1/n is exact */
+    return kind != SPMD_REDUCE_MEAN || (!(n & (n - 1)) && (args->attr->f[0] <= 0 || (int)args->attr->f[0] == n));
 }
 
 spmd_status spmd__nccl_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, bool *done)

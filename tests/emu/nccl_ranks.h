@@ -94,7 +94,6 @@ static inline void nccl_test_setup(void)
     emu_test_setup();
     const char *policy = getenv("EMU_POLICY");
     emu_configure(RANKS, policy && !strcmp(policy, "late") ? EMU_LATE : EMU_RANDOM, 1);
-    emu_set_timeout(20);
 }
 
 #endif

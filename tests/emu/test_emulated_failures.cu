@@ -122,6 +122,7 @@ START_TEST(every_call_fails_once)
         int left = 0;
         for (int nth = 1; !left; nth++) {
             owned o = owned();
+            (void)cudaGetLastError();
             emu_fail(name, nth, error_of(name));
             int result = program(&o);
             left = emu_fail_left(name);

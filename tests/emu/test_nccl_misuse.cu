@@ -84,6 +84,21 @@ static void allocates_in_flight(nccl_rank *me)
     must(ncclCommDestroy(me->comm) == ncclSuccess);
 }
 
+/* Two communicators, whose collectives start in another order on each device. Nothing waits: only a real one can. */
+static void orders_differ(nccl_rank *me)
+{
+    ncclComm_t other;
+    cudaStream_t side;
+    must(ncclCommSplit(me->comm, 0, 0, &other, NULL) == ncclSuccess);
+    must(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking) == cudaSuccess);
+    emu_configure(0, EMU_LATE, 1);
+    must(ncclAllReduce(me->x, me->x, 10, ncclFloat32, ncclSum, me->rank ? me->comm : other, me->stream) == ncclSuccess);
+    must(ncclAllReduce(me->y, me->y, 10, ncclFloat32, ncclSum, me->rank ? other : me->comm, side) == ncclSuccess);
+    must(cudaStreamSynchronize(side) == cudaSuccess && cudaStreamSynchronize(me->stream) == cudaSuccess);
+    must(cudaStreamDestroy(side) == cudaSuccess && ncclCommDestroy(other) == ncclSuccess);
+    must(ncclCommDestroy(me->comm) == ncclSuccess);
+}
+
 static void overlaps(nccl_rank *me)
 {
     must(ncclAllReduce(me->x, me->x + 1, 10, ncclFloat32, ncclSum, me->comm, me->stream) == ncclInvalidArgument);
@@ -110,10 +125,8 @@ static const struct {
     void (*body)(nccl_rank *);
     const char *word;
 } misuses[] = {
-    {sends_too_much, "sends 40 bytes"},
-    {allocates_in_flight, "cudaMalloc on device"},
-    {overlaps, "overlap"},
-    {uses_what_was_destroyed, "was destroyed"},
+    {sends_too_much, "sends 40 bytes"},     {allocates_in_flight, "cudaMalloc on device"}, {overlaps, "overlap"},
+    {orders_differ, "the other way round"}, {uses_what_was_destroyed, "was destroyed"},
 };
 
 START_TEST(misuse_is_found)
@@ -206,6 +219,6 @@ END_TEST
 EMU_TEST_MAIN("nccl misuse", tcase_add_checked_fixture(tc, nccl_test_setup, NULL);
               tcase_add_test(tc, calls_that_differ_name_both);
               tcase_add_test(tc, a_missing_rank_is_a_hang_that_names_it);
-              tcase_add_loop_test(tc, misuse_is_found, 0, 4); tcase_add_test(tc, things_of_another_device_are_found);
+              tcase_add_loop_test(tc, misuse_is_found, 0, 5); tcase_add_test(tc, things_of_another_device_are_found);
               tcase_add_test(tc, two_ranks_on_one_device_are_refused); tcase_add_test(tc, one_thread_needs_a_group);
               tcase_add_test(tc, arithmetic_is_ncclss_own);)

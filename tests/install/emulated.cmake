@@ -1,0 +1,15 @@
+# Installs the emulated CUDA alone, then configures, builds and tests the example that uses it as a user's project.
+set(folder ${BUILD}/emulated_consumer)
+file(REMOVE_RECURSE ${folder})
+function(step)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+    if(NOT result EQUAL 0)
+        list(JOIN ARGN " " command)
+        message(FATAL_ERROR "${command}\n${output}")
+    endif()
+endfunction()
+step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${folder}/prefix --component emu)
+step(${CMAKE_COMMAND} -S ${SOURCE} -B ${folder}/build -DCMAKE_PREFIX_PATH=${folder}/prefix
+    -DSPMD_CUDA_INCLUDE_DIR=${CUDA_INCLUDE})
+step(${CMAKE_COMMAND} --build ${folder}/build)
+step(${CMAKE_CTEST_COMMAND} --test-dir ${folder}/build --output-on-failure)
