@@ -77,6 +77,12 @@ foreach(source IN LISTS tests)
                 WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
             set_tests_properties(emu/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu
                 SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=${slab}")
+            if(name MATCHES "^test_(psum|gather|exchange|groups)$") # GPUs that cannot reach each other
+                add_test(NAME emu/copy/${name} COMMAND ${name}
+                    WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+                set_tests_properties(emu/copy/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu ENVIRONMENT
+                    "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=4;SPMD_CUDA_TRANSPORT=copy")
+            endif()
         endif()
     endif()
 endforeach()
