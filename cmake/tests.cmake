@@ -41,11 +41,11 @@ foreach(source IN LISTS tests)
     if(folder STREQUAL "bench")
         target_link_libraries(${name} PRIVATE spmd_bench) # what the benches share
     endif()
-    if(folder STREQUAL "cuda" AND TARGET spmd_emu)
-        target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
-    endif()
     if(name STREQUAL "test_render")
         target_link_libraries(${name} PRIVATE ${SPMD_CLI_LIBRARIES})
+    endif()
+    if(folder STREQUAL "cuda" AND TARGET spmd_emu)
+        target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
     endif()
     set_property(TARGET ${name} PROPERTY RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     add_test(NAME ${folder}/${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
@@ -71,13 +71,19 @@ foreach(source IN LISTS tests)
             SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};SPMD_TEST_BACKEND=host-strict")
         if(SPMD_CUDA STREQUAL "EMU")
             set(slab 4) # MiB; small ones, because emulated memory is filled with NaN when it is taken
-            if(name STREQUAL "test_large")
-                set(slab 64)
+            if(name MATCHES "^test_(large|coll_faults)$")
+                set(slab 160)
             endif()
             add_test(NAME emu/${folder}/${name} COMMAND ${name}
                 WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
             set_tests_properties(emu/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu
                 SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=${slab}")
+            if(name MATCHES "^test_(psum|gather|exchange|groups)$") # GPUs that cannot reach each other
+                add_test(NAME emu/copy/${name} COMMAND ${name}
+                    WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+                set_tests_properties(emu/copy/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu ENVIRONMENT
+                    "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=4;SPMD_CUDA_TRANSPORT=copy")
+            endif()
         endif()
     endif()
 endforeach()
