@@ -41,11 +41,11 @@ foreach(source IN LISTS tests)
     if(folder STREQUAL "bench")
         target_link_libraries(${name} PRIVATE spmd_bench) # what the benches share
     endif()
-    if(folder STREQUAL "cuda" AND TARGET spmd_emu)
-        target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
-    endif()
     if(name STREQUAL "test_render")
         target_link_libraries(${name} PRIVATE ${SPMD_CLI_LIBRARIES})
+    endif()
+    if(folder STREQUAL "cuda" AND TARGET spmd_emu)
+        target_link_libraries(${name} PRIVATE spmd_cuda) # they control the emulator
     endif()
     set_property(TARGET ${name} PROPERTY RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
     add_test(NAME ${folder}/${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
@@ -63,7 +63,7 @@ foreach(source IN LISTS tests)
     if(name MATCHES "^test_(errors|meet_model|spec|huge|fold)$")
         continue()
     endif()
-    if(folder MATCHES "^(spmd|collectives|kernels)$" OR name MATCHES "^test_(optim|mlp|shared_mlp|train|allocations|checkpoints|predict)$")
+    if(folder MATCHES "^(spmd|collectives|kernels)$" OR name MATCHES "^test_(optim|mlp|shared_mlp|train|allocations)$")
         add_test(NAME strict/${folder}/${name} COMMAND ${name}
             WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
         set_tests_properties(strict/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS strict
@@ -77,6 +77,12 @@ foreach(source IN LISTS tests)
                 WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
             set_tests_properties(emu/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu
                 SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=${slab}")
+            if(name MATCHES "^test_(psum|gather|exchange|groups)$") # GPUs that cannot reach each other
+                add_test(NAME emu/copy/${name} COMMAND ${name}
+                    WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+                set_tests_properties(emu/copy/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu ENVIRONMENT
+                    "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=4;SPMD_CUDA_TRANSPORT=copy")
+            endif()
         endif()
     endif()
 endforeach()
@@ -94,6 +100,13 @@ endforeach()
 
 if(TARGET spmd_emu)
     include(cmake/emu_tests.cmake)
+endif()
+
+if(TARGET spmd_emu)
+    add_test(NAME emu/examples/02_own_kernel COMMAND 02_own_kernel cuda)
+    set_tests_properties(emu/examples/02_own_kernel PROPERTIES TIMEOUT ${test_timeout} LABELS emu
+        ENVIRONMENT "${test_environment};${emu_environment}"
+        PASS_REGULAR_EXPRESSION "4 device.s.: mean swish 1\\.0[0-9]*, d/db [0-9.]*" FAIL_REGULAR_EXPRESSION "spmd_emu|SPMD_E")
 endif()
 
 # The installed package, used by another project.

@@ -28,7 +28,8 @@ bool spmd__use_nccl(const spmd_ctx *ctx, const spmd_kernel_args *args)
     const spmd_cuda_mesh *state = ctx->mesh->backend_state;
     spmd_group group;
     int64_t bytes = 0;
-    if (args->attr->i[SPMD_COLL_GROUPS] || state->transport == SPMD_CUDA_P2P || !comm_of(ctx, args, &group))
+    if (args->attr->i[SPMD_COLL_GROUPS] || state->transport == SPMD_CUDA_P2P || state->transport == SPMD_CUDA_COPY ||
+        !comm_of(ctx, args, &group))
         return false;
     for (int k = 0; k < args->nin; k++)
         bytes += spmd_view_count(&args->in[k]) * (int64_t)spmd_dtype_size(args->in[k].dtype);
