@@ -63,7 +63,8 @@ foreach(source IN LISTS tests)
     if(name MATCHES "^test_(errors|meet_model|spec|huge|fold)$")
         continue()
     endif()
-    if(folder MATCHES "^(spmd|collectives|kernels)$" OR name MATCHES "^test_(optim|mlp|shared_mlp|train|allocations)$")
+    if(folder MATCHES "^(spmd|collectives|kernels)$"
+            OR name MATCHES "^test_(optim|mlp|shared_mlp|train|allocations|checkpoints|predict)$")
         add_test(NAME strict/${folder}/${name} COMMAND ${name}
             WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
         set_tests_properties(strict/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS strict
