@@ -26,7 +26,8 @@ int bench_usage(const bench_program *program, const char *format, ...) __attribu
 /* The library's last error to stderr; returns CLI_USAGE for an argument that does not fit, else CLI_FAILED. */
 int bench_failed(const bench_program *program, spmd_status status);
 
-double bench_seconds(void); /* monotonic */
+double bench_seconds(void);       /* monotonic */
+double bench_process_start(void); /* on the same clock, to a hundredth; NaN if unknown */
 /* The p-th percentile (0..100), between neighbours; sorts `x`. */
 double bench_percentile(double *x, int n, double p);
 double bench_load(void); /* runnable threads, mean of the last minute; NaN if unknown */

@@ -39,6 +39,8 @@ static spmd_status choose(lesson *l, bool one_device)
     if (one_device && !o->optimizer)
         l->train.optim = spmd_optim_chain(spmd_optim_clip_by_global_norm(1), l->train.optim);
     SPMD_TRY(spmd_mesh_create(l->axes, o->backend, &l->mesh));
+    SPMD_CHECK(one_device || spmd_mesh_devices(l->mesh) >= 2, SPMD_EINVAL,
+               "the lesson multi-device has 1 device, needs 2 or more: use --devices 2");
     if (!one_device && o->batch < 0)
         l->train.batch = (l->full ? 1024 : 128) * spmd_mesh_devices(l->mesh);
     return SPMD_OK;
@@ -126,7 +128,9 @@ int cmd_lesson(const cli_options *o)
                          o->model ? "; there is no lesson " : "", o->model ? o->model : "");
     if (o->quick && o->full)
         return cli_usage("--quick and --full both say how large the lesson is; give one");
-    lesson l = {.options = o, .full = o->full, .accuracy = {NAN, NAN}};
+    lesson l = {.options = o,
+                .full = o->full || (!o->quick && o->backend && strcmp(o->backend, "cuda") == 0),
+                .accuracy = {NAN, NAN}};
     if (!page_open(&l.page, o->out ? o->out : "spmd-report", lessons[which].title, o->json ? stderr : stdout))
         return CLI_FAILED;
     spmd_status status = run(&l, lessons[which].steps, which == 0);

@@ -109,8 +109,12 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     if (coll->n == 1)
         return SPMD_OK;
     coll->backwards = spmd__count_collective(ctx, coll->all.mask, bytes) % 2;
-    spmd_signature signature = {op, args->in[0].dtype, spmd__block_count(args->in[0].rank, args->in[0].shape),
-                                args->hash};
+    spmd_signature signature = {.op = op,
+                                .dtype = args->in[0].dtype,
+                                .count = spmd__block_count(args->in[0].rank, args->in[0].shape),
+                                .hash = args->hash,
+                                .args = args,
+                                .difference = spmd__coll_difference};
     SPMD_TRY(coll->mailed ? meet_mailed(ctx, args, (size_t)packed, &signature, coll)
                           : spmd__meet(ctx, &coll->all, &signature, coll->posts[0], coll->posts));
     if (args->attr->i[SPMD_COLL_GROUPS])

@@ -34,6 +34,7 @@ typedef struct spmd_coll {
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll);
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
+spmd_difference_fn spmd__coll_difference;
 /* Input and output k, in what a shard posted. Outputs are not posted by mail. */
 const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k);
 void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k);

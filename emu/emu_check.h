@@ -10,16 +10,17 @@
 typedef struct emu_trace {
     uint32_t epoch; /* 0: nobody */
     uint16_t warp_epoch, who;
+    uint32_t site; /* the low half of the address of its code */
 } emu_trace;
 
 /* emu_trace.who: a thread (maybe | EMU_ATOMIC); of readers also several lanes of a warp, several warps, or blocks. */
 enum { EMU_ATOMIC = 0x8000, EMU_LANES = 0x400, EMU_WARPS = 0x800, EMU_BLOCKS = 0x1000 };
 
-static inline emu_trace emu_trace_now(const emu_thread *thread, bool atomic)
+static inline emu_trace emu_trace_now(const emu_thread *thread, bool atomic, const void *site)
 {
     const emu_block *block = thread->block;
     return (emu_trace){block->epoch, block->warp_epoch[thread->linear / EMU_WARP],
-                       (uint16_t)(thread->linear | (atomic ? EMU_ATOMIC : 0))};
+                       (uint16_t)(thread->linear | (atomic ? EMU_ATOMIC : 0)), (uint32_t)(uintptr_t)site};
 }
 
 static inline bool emu_same_warp(emu_trace before, emu_trace now)
@@ -57,15 +58,29 @@ static inline void emu_trace_add_reader(const emu_execution *ex, const emu_block
     if (!before.epoch)
         return;
     if (before.epoch != now.epoch)
-        *readers = (emu_trace){before.epoch > now.epoch ? before.epoch : now.epoch, 0, EMU_BLOCKS};
+        *readers = (emu_trace){before.epoch > now.epoch ? before.epoch : now.epoch, 0, EMU_BLOCKS, now.site};
     else if (emu_same_warp(before, now))
         readers->who = (uint16_t)(EMU_LANES | (now.who & (EMU_MAX_THREADS - 1)) / EMU_WARP);
     else
         readers->who = (uint16_t)(before.who & EMU_BLOCKS ? EMU_BLOCKS : EMU_WARPS);
 }
 
-/* "thread 3", "several threads of warp 1", ... */
-void emu_trace_text(emu_trace trace, char *text, size_t size);
+/* The writer to keep when `now` writes after `before`: atomics that nothing orders are kept together, for plain
+ * accesses race with each of them. */
+static inline emu_trace emu_trace_writer(const emu_execution *ex, const emu_block *block, emu_trace before,
+                                         emu_trace now)
+{
+    if (!(before.who & now.who & EMU_ATOMIC))
+        return now;
+    before.who &= (uint16_t)~EMU_ATOMIC;
+    now.who &= (uint16_t)~EMU_ATOMIC;
+    emu_trace_add_reader(ex, block, &before, now);
+    before.who |= EMU_ATOMIC;
+    return before;
+}
+
+/* "thread 3 wrote at tile.cu:12", "several threads of warp 1 read at ...". `near` is an address of the same program. */
+void emu_trace_text(emu_trace trace, bool write, const void *near, char *text, size_t size);
 
 /* One access, as the shadows look at it. */
 typedef struct emu_access {

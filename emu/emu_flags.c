@@ -30,7 +30,8 @@ static void check(const unsigned *flag, bool write, const void *site)
     ex->fenced = true;
     if (!emu_checking())
         return;
-    emu_access access = {ex->op, ex, ex->current, emu_trace_now(emu_now.thread, true), flag, site, sizeof *flag, write};
+    emu_access access = {ex->op, ex,   ex->current,  emu_trace_now(emu_now.thread, true, site),
+                         flag,   site, sizeof *flag, write};
     emu_flag_access(&access);
 }
 

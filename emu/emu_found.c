@@ -5,17 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-void emu_trace_text(emu_trace trace, char *text, size_t size)
+void emu_trace_text(emu_trace trace, bool write, const void *near, char *text, size_t size)
 {
     int n = trace.who & (EMU_MAX_THREADS - 1);
+    char who[80], site[300];
     if (trace.who & EMU_BLOCKS)
-        snprintf(text, size, "threads of several blocks");
+        snprintf(who, sizeof who, "threads of several blocks");
     else if (trace.who & EMU_WARPS)
-        snprintf(text, size, "several threads");
+        snprintf(who, sizeof who, "several threads");
     else if (trace.who & EMU_LANES)
-        snprintf(text, size, "several threads of warp %d", n);
+        snprintf(who, sizeof who, "several threads of warp %d", n);
     else
-        snprintf(text, size, "thread %d%s", n, trace.who & EMU_ATOMIC ? " (by an atomic function)" : "");
+        snprintf(who, sizeof who, "thread %d%s", n, trace.who & EMU_ATOMIC ? " (by an atomic function)" : "");
+    uintptr_t code = ((uintptr_t)near & ~(uintptr_t)0xffffffff) | trace.site;
+    emu_site_text((const void *)code, site, sizeof site);
+    snprintf(text, size, "%s %s at %s", who, write ? "wrote" : "read", site);
 }
 
 /* "file.cu:7: kernel k block (0,0,0) thread (3,0,0)", or the op's name and stream. */
@@ -45,15 +49,19 @@ static const char *op_name(const emu_access *a)
     return a->op ? a->op->name : "host code";
 }
 
-static void found(const emu_access *a, const char *kind, const char *what, const char *remedy)
+static void tell(const emu_access *a, const char *kind, const char *what, const char *remedy)
 {
     char who[500], memory[300];
-    if (!emu_report_new(kind, a->site, op_name(a)))
-        return;
     who_and_where(a, who, sizeof who);
     emu_describe_memory(a->address, memory, sizeof memory);
     emu_report(kind, "%s %s %zu bytes at %p, %s: %s. %s", who, a->write ? "writes" : "reads", a->size, a->address,
                memory, what, remedy);
+}
+
+static void found(const emu_access *a, const char *kind, const char *what, const char *remedy)
+{
+    if (emu_report_new(kind, a->site, op_name(a)))
+        tell(a, kind, what, remedy);
 }
 
 void emu_found_state(const emu_access *a, bool freed)
@@ -79,18 +87,18 @@ void emu_found_peer(const emu_access *a, int place)
 
 void emu_found_race(const emu_access *a, emu_trace other, bool other_writes)
 {
-    char who[100], what[300];
-    emu_trace_text(other, who, sizeof who);
+    char who[400], what[600], block_text[40] = "";
     uint32_t block = a->ex->epoch_block[other.epoch - a->ex->first_epoch];
     bool same = !(other.who & EMU_BLOCKS) && block == a->block->linear;
-    int used = snprintf(what, sizeof what, "%s", who);
+    if (!emu_report_new("race", a->site, op_name(a)))
+        return;
+    emu_trace_text(other, other_writes, a->site, who, sizeof who);
     if (!(other.who & EMU_BLOCKS))
-        used += snprintf(what + used, sizeof what - (size_t)used, " of block number %u", block);
-    snprintf(what + used, sizeof what - (size_t)used, " %s it in the same launch, and nothing orders the two",
-             other_writes ? "wrote" : "read");
-    found(
-        a, "race", what,
-        same ? "Put __syncthreads() between (__syncwarp() within a warp)"
+        snprintf(block_text, sizeof block_text, " (block number %u)", block);
+    snprintf(what, sizeof what, "%s%s in the same launch, and nothing orders the two", who, block_text);
+    tell(a, "race", what,
+         same
+             ? "Put __syncthreads() between (__syncwarp() within a warp)"
              : "Blocks run in any order: use another launch, atomics with __threadfence(), or one block's memory only");
 }
 

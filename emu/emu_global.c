@@ -109,7 +109,8 @@ static bool check_cell(const emu_access *a, cell *c)
         if (conflict)
             emu_found_stream_race(a, conflict, false);
     }
-    *c = (cell){.writer_op = id, .writer = a->now};
+    emu_trace now = a->ex && c->writer_op == id ? emu_trace_writer(a->ex, a->block, c->writer, a->now) : a->now;
+    *c = (cell){.writer_op = id, .writer = now};
     return true;
 }
 
@@ -255,7 +256,7 @@ void emu_observe(const void *p, size_t size, bool write, bool atomic, const void
         emu_thread *thread = emu_now.thread;
         emu_block *block = ex->current;
         ex->accesses++;
-        emu_access access = {ex->op, ex, block, emu_trace_now(thread, atomic), p, site, size, write};
+        emu_access access = {ex->op, ex, block, emu_trace_now(thread, atomic, site), p, site, size, write};
         size_t offset = (size_t)((const char *)p - block->smem);
         if (offset < EMU_SMEM_SLOT) {
             if (block->shadow)

@@ -351,7 +351,6 @@ void emu_run_kernel(emu_op *op, void *args)
     ex->spins = ex->grid_arrived = 0;
     ex->grid_alive = ex->block_count * launch->block.x * launch->block.y * launch->block.z;
     ex->first_epoch = ex->grid_epoch = ex->epoch;
-    memset(ex->known, 0, sizeof ex->known);
     ex->current = ex->fresh = NULL;
     emu_now = (emu_builtins){.block_dim = launch->block, .grid_dim = launch->grid, .running = ex};
     run_blocks(ex, seed);

@@ -101,8 +101,6 @@ typedef struct emu_execution {
     uint32_t epoch, first_epoch, grid_epoch;
     uint32_t *epoch_block;
     size_t epoch_capacity;
-    uint32_t known[4]; /* ops that are known to have happened before this one */
-    unsigned known_at;
     unsigned long accesses;
     struct emu_execution *next_idle;
 } emu_execution;

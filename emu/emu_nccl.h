@@ -35,9 +35,10 @@ struct emu_clique {
     char id[NCCL_UNIQUE_ID_BYTES];
     int number, n, joined;
     ncclResult_t failed;
-    struct ncclComm **comms; /* by rank */
-    emu_meeting_place *meetings;
-    emu_op **transfers; /* issued ops with sends and receives that have not ended */
+    struct ncclComm **comms;     /* by rank */
+    emu_meeting_place *meetings; /* open ones, the newest first */
+    emu_meeting_place *past;     /* a few that are over */
+    emu_op **transfers;          /* issued ops with sends and receives that have not ended */
     int ntransfers, transfers_room;
     emu_clique *next;
 };

@@ -27,12 +27,23 @@ static emu_meeting_place *find_meeting(emu_clique *clique, uint64_t seq)
     return m;
 }
 
+/* Keeps the newest, for emu_nccl_check_order. */
 static void close_meeting(emu_clique *clique, emu_meeting_place *m)
 {
+    enum { KEPT = 8 };
     emu_meeting_place **at = &clique->meetings;
     while (*at != m)
         at = &(*at)->next;
     *at = m->next;
+    m->next = clique->past;
+    clique->past = m;
+    at = &clique->past;
+    for (int i = 0; i < KEPT && *at; i++)
+        at = &(*at)->next;
+    m = *at;
+    *at = NULL;
+    if (!m)
+        return;
     free(m->ops);
     free(m->threads);
     free(m->grouped);

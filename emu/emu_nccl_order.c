@@ -42,26 +42,29 @@ static bool is_older(const emu_clique *theirs, const emu_meeting_place *other, c
     return true;
 }
 
+static bool found(const emu_clique *mine, const emu_meeting_place *m, int rank, const emu_clique *theirs,
+                  const emu_meeting_place *list)
+{
+    int device = mine->comms[rank]->device, here = rank_on(theirs, device);
+    for (const emu_meeting_place *other = list; other && !is_older(theirs, other, mine, m); other = other->next) {
+        int opposite = other->order[here] ? opposite_device(mine, m, rank, theirs, other) : -1;
+        if (opposite < 0)
+            continue;
+        emu_report("nccl",
+                   "device %d starts collective %llu of communicator %d before collective %llu of communicator %d, "
+                   "device %d the other way round, which can deadlock; call the collectives of all communicators in "
+                   "one order on all devices",
+                   device, (unsigned long long)other->seq, theirs->number, (unsigned long long)m->seq, mine->number,
+                   opposite);
+        return true;
+    }
+    return false;
+}
+
 void emu_nccl_check_order(const emu_clique *clique, const emu_meeting_place *m, int rank)
 {
-    int device = clique->comms[rank]->device;
-    for (const emu_clique *theirs = emu_cliques; theirs; theirs = theirs->next) {
-        int here = rank_on(theirs, device);
-        if (theirs == clique || here < 0 || !is_whole(theirs))
-            continue;
-        for (const emu_meeting_place *other = theirs->meetings; /* the newest first */
-             other && !is_older(theirs, other, clique, m); other = other->next) {
-            int opposite = other->order[here] ? opposite_device(clique, m, rank, theirs, other) : -1;
-            if (opposite < 0)
-                continue;
-            emu_report(
-                "nccl",
-                "device %d starts collective %llu of communicator %d before collective %llu of communicator %d, "
-                "device %d the other way round, which can deadlock; call the collectives of all communicators in "
-                "one order on all devices",
-                device, (unsigned long long)other->seq, theirs->number, (unsigned long long)m->seq, clique->number,
-                opposite);
+    for (const emu_clique *theirs = emu_cliques; theirs; theirs = theirs->next)
+        if (theirs != clique && rank_on(theirs, clique->comms[rank]->device) >= 0 && is_whole(theirs) &&
+            (found(clique, m, rank, theirs, theirs->meetings) || found(clique, m, rank, theirs, theirs->past)))
             return;
-        }
-    }
 }

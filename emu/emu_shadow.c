@@ -40,17 +40,21 @@ void emu_shadow_variable(emu_block *block, size_t offset, size_t size)
         block->shadow->states = end;
 }
 
-static void found(const emu_access *a, const char *kind, const char *what, const char *remedy)
+static void tell(const emu_access *a, const char *kind, const char *what, const char *remedy)
 {
     char site[300];
-    if (!emu_report_new(kind, a->site, a->ex->launch->name))
-        return;
     emu_site_text(a->site, site, sizeof site);
     const emu_thread *thread = emu_now.thread;
     const uint3 *block = &thread->block->index, *index = &thread->index;
     emu_report(kind, "%s: kernel %s block (%u,%u,%u) thread (%u,%u,%u) %s %zu bytes of shared memory at %p, %s. %s",
                site, a->ex->launch->name, block->x, block->y, block->z, index->x, index->y, index->z,
                a->write ? "writes" : "reads", a->size, a->address, what, remedy);
+}
+
+static void found(const emu_access *a, const char *kind, const char *what, const char *remedy)
+{
+    if (emu_report_new(kind, a->site, a->ex->launch->name))
+        tell(a, kind, what, remedy);
 }
 
 static void found_outside(const emu_access *a, size_t offset)
@@ -76,13 +80,15 @@ static void found_outside(const emu_access *a, size_t offset)
 
 static void found_race(const emu_access *a, emu_trace other, bool other_writes)
 {
-    char who[100], what[200];
-    emu_trace_text(other, who, sizeof who);
-    snprintf(what, sizeof what, "which %s %s with no barrier between", who, other_writes ? "wrote" : "read");
-    found(a, "racecheck", what,
-          emu_same_warp(other, a->now)
-              ? "Put __syncwarp() (or __syncthreads()) between: warp functions do not order memory"
-              : "Put __syncthreads() between");
+    char who[400], what[500];
+    if (!emu_report_new("racecheck", a->site, a->ex->launch->name))
+        return;
+    emu_trace_text(other, other_writes, a->site, who, sizeof who);
+    snprintf(what, sizeof what, "which %s with no barrier between", who);
+    tell(a, "racecheck", what,
+         emu_same_warp(other, a->now)
+             ? "Put __syncwarp() (or __syncthreads()) between: warp functions do not order memory"
+             : "Put __syncthreads() between");
 }
 
 static emu_trace of_this_block(const emu_access *a, emu_trace trace)
@@ -98,7 +104,7 @@ static void check_cell(const emu_access *a, cell *c)
     if (a->write) {
         if (!emu_trace_ordered(a->ex, a->block, reader, a->now))
             found_race(a, reader, false);
-        *c = (cell){.writer = a->now};
+        *c = (cell){.writer = emu_trace_writer(a->ex, a->block, writer, a->now)};
         return;
     }
     if (!writer.epoch)

@@ -7,12 +7,16 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(SPMD_EMU_COMPILE_OPTIONS -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fsanitize=alignment)
 endif()
 
-# spmd_emulate(TARGET): compiles the target's .cu files as C++17 for the emulated CUDA, checked, and links it.
+# spmd_emulate(TARGET [UNCHECKED]): compiles the target's .cu files as C++17 for the emulated CUDA, and links it.
 function(spmd_emulate target)
+    set(options ${SPMD_EMU_COMPILE_OPTIONS})
+    if("UNCHECKED" IN_LIST ARGN)
+        set(options "")
+    endif()
     get_target_property(sources ${target} SOURCES)
     list(FILTER sources INCLUDE REGEX "\\.cu$")
     set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX
-        COMPILE_OPTIONS "-x;c++;-g;-fno-omit-frame-pointer;${SPMD_EMU_COMPILE_OPTIONS}")
+        COMPILE_OPTIONS "-x;c++;-g;-fno-omit-frame-pointer;${options}")
     target_compile_features(${target} PRIVATE cxx_std_17)
     target_compile_definitions(${target} PRIVATE SPMD_EMU)
     target_link_libraries(${target} PRIVATE spmdkit::emu)

@@ -8,7 +8,9 @@
 float spmd__row_max(const float *x, int64_t n); /* -inf for none */
 float spmd__row_sum(const float *x, int64_t n);
 float spmd__row_dot(const float *a, const float *b, int64_t n);
-void spmd__row_exp(float *x, float shift, int64_t n);    /* in place: e^(x - shift) */
+void spmd__row_exp(float *x, float shift, int64_t n); /* in place: e^(x - shift) */
+/* The same for rows one after the other, each with its shift. Short rows are one run for vector code. */
+void spmd__rows_exp(const float *x, const float *shift, int64_t n, int64_t rows, float *to);
 void spmd__row_scale(float *x, float factor, int64_t n); /* in place */
 
 #endif

@@ -1,6 +1,7 @@
 /* What a trained model says about examples. */
 #include "models/train_internal.h"
 #include "kernels/kernels.h"
+#include "spmd/auto_map.h"
 #include <string.h>
 
 /* in: parameters, x; out: class and its probability, row by row. */
@@ -23,7 +24,7 @@ static spmd_status predict_batches(spmd_trainer *t, const spmd_job *job, const s
         int64_t n = count - first < batch ? count - first : batch;
         SPMD_TRY(spmd_eval_at(examples, batch, first / batch, t->x, t->y, t->weight));
         SPMD_TRY(spmd_shard_update(job->in[t->nparams], t->x));
-        SPMD_TRY(spmd_shard_map(job));
+        SPMD_TRY(t->options.automatic ? spmd_auto_map(job) : spmd_shard_map(job));
         SPMD_TRY(spmd_unshard(job->out[0], t->y));
         memcpy(predicted + first, t->y, (size_t)n * sizeof *predicted);
         SPMD_TRY(spmd_unshard(job->out[1], t->weight));

@@ -5,7 +5,8 @@
  * stream and wait for nothing. While a jit records, spmd_local is refused: use spmd_custom with .cuda.
  *
  * Read by spmd_mesh_create: SPMD_CUDA_MEMORY (MiB that each device keeps for the values of a launch; default: half of
- * what is free), SPMD_CUDA_TRANSPORT (auto, p2p, nccl). A mesh with more shards than GPUs puts several on a GPU. */
+ * what is free), SPMD_CUDA_TRANSPORT (auto, p2p, nccl, copy). A mesh with more shards than GPUs puts several on a GPU.
+ */
 #ifndef SPMD_CUDA_H
 #define SPMD_CUDA_H
 

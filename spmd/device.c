@@ -41,6 +41,11 @@ spmd_status spmd__sync(spmd_ctx *ctx)
     return ctx->mesh->backend->sync ? ctx->mesh->backend->sync(ctx) : SPMD_OK;
 }
 
+uint32_t spmd__launch_number(const spmd_ctx *ctx)
+{
+    return ctx->launch;
+}
+
 int spmd__device_threads(const spmd_ctx *ctx)
 {
     int threads = ctx->mesh->cores / ctx->mesh->ndevices;

@@ -27,6 +27,7 @@ typedef struct entry {
     bool need;        /* a parameter depends into it */
     bool params_only; /* made of parameters alone, by no collective */
     bool own;         /* ct was made by an addition here: nothing else is in its memory */
+    uint32_t uses;    /* how many cotangents may come */
 } entry;
 
 /* Values are known by id, from `first` on. */
@@ -67,11 +68,17 @@ static spmd_status widen(spmd_ctx *ctx, spmd_tensor *ct, unsigned mask)
     return lack ? spmd__linear_pcast(ctx, ct, lack, ct) : SPMD_OK;
 }
 
+static spmd_status cast_to(spmd_ctx *ctx, spmd_dtype dtype, spmd_tensor *ct)
+{
+    return ct->dtype == dtype ? SPMD_OK : spmd__linear_cast(ctx, ct, dtype, ct);
+}
+
 /* Adds a cotangent of `value` to what was found before. */
 static spmd_status accumulate(spmd_ctx *ctx, backward *b, const spmd_tensor *value, const spmd_tensor *cotangent)
 {
     spmd_tensor g = *cotangent;
-    SPMD_CHECK(spmd__shape_equal(value, &g) && value->dtype == g.dtype, SPMD_EGRAD,
+    bool wide = g.dtype == SPMD_F32 && spmd_dtype_size(value->dtype) == 2; /* see spmd_op.sums */
+    SPMD_CHECK(spmd__shape_equal(value, &g) && (value->dtype == g.dtype || wide), SPMD_EGRAD,
                "a gradient has the wrong shape: %s for a value of %s", spmd__shape_text(&g, (char[96]){0}),
                spmd__shape_text(value, (char[96]){0}));
     SPMD_TRY(widen(ctx, &g, value->vary | ctx->loss_axes));
@@ -82,6 +89,10 @@ static spmd_status accumulate(spmd_ctx *ctx, backward *b, const spmd_tensor *val
     if (!sum->id) {
         *sum = g;
         return SPMD_OK;
+    }
+    if (sum->dtype != g.dtype) { /* one of them is wide */
+        SPMD_TRY(cast_to(ctx, SPMD_F32, sum));
+        SPMD_TRY(cast_to(ctx, SPMD_F32, &g));
     }
     unsigned pending = g.vary & ~value->vary, before = sum->vary & ~value->vary;
     SPMD_TRY(settle(ctx, &g, pending & ~before));
@@ -127,7 +138,8 @@ static bool takes_gradient(const backward *b, const spmd_call *call, int k)
     return !bit(call->op->like, k) && known(b, t->id) && at(b, t->id)->need && spmd_dtype_is_float(t->dtype);
 }
 
-/* Which values a parameter flows into; a checkpoint's own, too, which others may read as well. */
+/* Which values a parameter flows into, and how often each is used; a checkpoint's own, too, which others may read as
+ * well. */
 static void mark_needed(backward *b, const spmd_call *calls, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -135,7 +147,10 @@ static void mark_needed(backward *b, const spmd_call *calls, int n)
         bool need = false, params_only = !call->op->collective;
         mark_needed(b, call->inner, call->ninner);
         for (int k = 0; k < call->nin && !call->op->stops_gradient; k++) {
-            need |= takes_gradient(b, call, k);
+            if (takes_gradient(b, call, k)) {
+                need = true;
+                at(b, call->in[k].id)->uses += !call->inner;
+            }
             params_only &= known(b, call->in[k].id) && at(b, call->in[k].id)->params_only;
         }
         for (int k = 0; k < call->nout; k++) {
@@ -165,6 +180,13 @@ static bool can_sum(const spmd_ctx *ctx, const backward *b, const spmd_call *cal
     return true;
 }
 
+/* A 16-bit value with more than one cotangent, of which op's is added to the others: their sum is kept in f32. */
+static bool sums_wide(const spmd_ctx *ctx, const backward *b, const spmd_call *call, int k)
+{
+    return bit(call->op->sums, k) && at(b, call->in[k].id)->uses > 1 && spmd_dtype_size(call->in[k].dtype) == 2 &&
+           !ctx->depth;
+}
+
 static spmd_status call_gradient(spmd_ctx *ctx, backward *b, const spmd_call *call, const spmd_tensor *ct,
                                  const bool *need, spmd_tensor *gin)
 {
@@ -173,9 +195,12 @@ static spmd_status call_gradient(spmd_ctx *ctx, backward *b, const spmd_call *ca
         return SPMD_ENOMEM;
     memset(gin, 0, (size_t)call->nin * sizeof *gin);
     for (int k = 0; k < call->nin; k++) {
+        bool wide = need[k] && sums_wide(ctx, b, call, k);
+        gin[k].dtype = wide ? SPMD_F32 : call->in[k].dtype;
         summed[k] = need[k] && can_sum(ctx, b, call, ct, k);
         if (!summed[k])
             continue;
+        SPMD_TRY(cast_to(ctx, gin[k].dtype, &at(b, call->in[k].id)->ct));
         gin[k] = at(b, call->in[k].id)->ct;
         if (at(b, call->in[k].id)->own)
             spmd_donate(&gin[k]);
@@ -214,6 +239,9 @@ static spmd_status transpose(spmd_ctx *ctx, backward *b, const spmd_call *call)
             SPMD_TRY(widen(ctx, &ct[k], ctx->loss_axes));
         }
     ctx->site = call->site;
+    for (int k = 0; k < call->nout && !call->op->wide_ct; k++)
+        if (ct[k].id)
+            SPMD_TRY(cast_to(ctx, call->out[k].dtype, &ct[k]));
     return call_gradient(ctx, b, call, ct, need, gin);
 }
 
@@ -314,8 +342,10 @@ static spmd_status walk(spmd_ctx *ctx, start from, const spmd_tensor *loss, cons
     SPMD_TRY(walk_back(ctx, &b, from.tape, to));
     for (int k = 0; k < n; k++) {
         grads[k] = at(&b, params[k].id)->ct;
-        if (grads[k].id)
+        if (grads[k].id) {
+            SPMD_TRY(cast_to(ctx, params[k].dtype, &grads[k]));
             continue;
+        }
         SPMD_TRY(spmd__linear_fill(ctx, &params[k], 0, &grads[k]));
         SPMD_TRY(widen(ctx, &grads[k], ctx->loss_axes));
     }

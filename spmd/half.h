@@ -26,26 +26,27 @@ SPMD_HALF_FUNCTION uint32_t spmd__f32_bits(float f)
     return u;
 }
 
-SPMD_HALF_FUNCTION float spmd__bf16_to_f32(uint16_t h)
+/* Between f32 and the low 16 bits of a word, the form for loops over pairs; then between f32 and one element. */
+SPMD_HALF_FUNCTION float spmd__bf16_widen(uint32_t h)
 {
-    return spmd__bits_f32((uint32_t)h << 16);
+    return spmd__bits_f32(h << 16);
 }
 
-SPMD_HALF_FUNCTION uint16_t spmd__f32_to_bf16(float f)
+SPMD_HALF_FUNCTION uint32_t spmd__bf16_narrow(float f)
 {
     uint32_t u = spmd__f32_bits(f), rounded = u + 0x7fff + (u >> 16 & 1);
-    return (uint16_t)(((u & 0x7fffffff) > 0x7f800000 ? u | 0x400000 : rounded) >> 16);
+    return ((u & 0x7fffffff) > 0x7f800000 ? u | 0x400000 : rounded) >> 16;
 }
 
-SPMD_HALF_FUNCTION float spmd__f16_to_f32(uint16_t h)
+SPMD_HALF_FUNCTION float spmd__f16_widen(uint32_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ff;
-    uint32_t subnormal = spmd__f32_bits((float)(int32_t)mantissa * 0x1p-24f); /* and zero; exact in f32 */
-    uint32_t normal = (exponent + (exponent == 31 ? 224 : 112)) << 23 | mantissa << 13;
-    return spmd__bits_f32(sign | (exponent == 0 ? subnormal : normal));
+    uint32_t magnitude = h & 0x7fff, sign = (h & 0x8000) << 16;
+    uint32_t subnormal = spmd__f32_bits((float)(int32_t)magnitude * 0x1p-24f); /* and zero; exact in f32 */
+    uint32_t normal = (magnitude << 13) + (magnitude >= 0x7c00 ? 224u << 23 : 112u << 23);
+    return spmd__bits_f32(sign | (magnitude < 0x400 ? subnormal : normal));
 }
 
-SPMD_HALF_FUNCTION uint16_t spmd__f32_to_f16(float f)
+SPMD_HALF_FUNCTION uint32_t spmd__f16_narrow(float f)
 {
     uint32_t u = spmd__f32_bits(f), magnitude = u & 0x7fffffff;
     uint32_t nan = 0x7e00 | (magnitude >> 13 & 0x3ff);
@@ -54,7 +55,27 @@ SPMD_HALF_FUNCTION uint16_t spmd__f32_to_f16(float f)
     uint32_t subnormal = spmd__f32_bits(spmd__bits_f32(magnitude) + 0.5f) - 0x3f000000;
     uint32_t finite = magnitude < 0x38800000 ? subnormal : normal;
     uint32_t large = magnitude > 0x7f800000 ? nan : 0x7c00;
-    return (uint16_t)((u >> 16 & 0x8000) | (magnitude >= 0x477ff000 ? large : finite));
+    return (u >> 16 & 0x8000) | (magnitude >= 0x477ff000 ? large : finite);
+}
+
+SPMD_HALF_FUNCTION float spmd__bf16_to_f32(uint16_t h)
+{
+    return spmd__bf16_widen(h);
+}
+
+SPMD_HALF_FUNCTION uint16_t spmd__f32_to_bf16(float f)
+{
+    return (uint16_t)spmd__bf16_narrow(f);
+}
+
+SPMD_HALF_FUNCTION float spmd__f16_to_f32(uint16_t h)
+{
+    return spmd__f16_widen(h);
+}
+
+SPMD_HALF_FUNCTION uint16_t spmd__f32_to_f16(float f)
+{
+    return (uint16_t)spmd__f16_narrow(f);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* Private: the linear ops that the tape and the automatic mode emit by themselves. Declared here, each defined in its
- * own folder above (add, full in kernels/; the others in collectives/), so that the core names none of their files. */
+ * own folder above (add, cast, full in kernels/; the others in collectives/): the core names none of their files. */
 #ifndef SPMD_LINEAR_H
 #define SPMD_LINEAR_H
 
@@ -7,6 +7,8 @@
 
 /* out = a + b, equal shapes. */
 spmd_status spmd__linear_add(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, spmd_tensor *out);
+/* To another floating dtype. */
+spmd_status spmd__linear_cast(spmd_ctx *ctx, const spmd_tensor *in, spmd_dtype dtype, spmd_tensor *out);
 /* Shape, dtype and varying state of `like`, every element `value`; reads nothing. */
 spmd_status spmd__linear_fill(spmd_ctx *ctx, const spmd_tensor *like, double value, spmd_tensor *out);
 /* Sum over the axes of `mask`: n tensors in one meeting. */

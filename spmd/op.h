@@ -1,7 +1,7 @@
 /* Private: what an op is, and the one function through which every op goes.
  *
  * An op is one descriptor. To add one: a folder in kernels/ with the descriptor and its public function, a prototype
- * with its contract in kernels.h, a test file. The core never names an op (the four that the tape itself emits are
+ * with its contract in kernels.h, a test file. The core never names an op (the five that the tape itself emits are
  * declared in spmd/linear.h and defined in their folders). */
 #ifndef SPMD_OP_H
 #define SPMD_OP_H
@@ -61,7 +61,8 @@ typedef struct spmd_op {
      * `partial` what passes through by `linear` (a collective sets both itself). It may complete call->attr. */
     spmd_status (*shape)(spmd_ctx *ctx, spmd_call *call);
     /* (optional; NULL: a wanted gradient is EGRAD) ct[k]: cotangent of out[k], zeros if unused. Emits ops that make
-     * gin[k] for every k with need[k]; a gin left alone means zero. gin[k] has in[k]'s dtype and shape. See `sums`. */
+     * gin[k] for every k with need[k]; a gin left alone means zero. gin[k] has in[k]'s dtype and shape. See `sums`,
+     * `wide_ct`. */
     spmd_status (*grad)(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                         spmd_tensor *gin);
     spmd_status (*host)(spmd_ctx *ctx, const spmd_kernel_args *args);
@@ -74,7 +75,8 @@ typedef struct spmd_op {
     uint64_t like;     /* bit k: input k gives shape and state only; it is not read and takes no gradient */
     uint64_t residual; /* bit k: output k is kept for the gradient of this call only; ct[k] is not made (id 0) */
     /* Bit k: the gradient can add to what was found before. gin[k] then may arrive set (id not 0), with the state that
-     * the gradient's own part will have, and must leave as the sum of both; its memory is the op's, if donated. */
+     * the gradient's own part will have, and must leave as the sum of both; its memory is the op's, if donated. Set or
+     * not, gin[k].dtype is the sum's: f32 for a 16-bit input that more sums will follow, which are so rounded once. */
     uint64_t sums;
     /* Bit k: input k is added to what the others make. In automatic mode it may be an open sum where theirs stays open,
      * too (partial sums of both add up), and must be one there. */
@@ -85,6 +87,7 @@ typedef struct spmd_op {
     bool list;       /* out[k] depends on in[k] only: calls with equal attributes may be merged into one */
     bool collective; /* shape() sets the state itself; partial inputs are its business */
     bool stops_gradient;
+    bool wide_ct; /* the gradient takes ct in f32 as well where out is a 16-bit float */
 } spmd_op;
 
 /* The value of `.cuda`: a function that only builds with backend cuda have. */
@@ -147,6 +150,9 @@ int spmd__layout_index(const spmd_mesh *mesh, const spmd_layout *layout, int dev
 /* Something a kernel keeps on a device between calls (a cache of primitives), made on first use by `create`; keyed by
  * `key`, an address that the op owns. Freed by `destroy` with the mesh. NULL with the error text set on failure. */
 void *spmd__device_slot(spmd_ctx *ctx, const void *key, void *(*create)(spmd_ctx *), void (*destroy)(void *));
+/* Which launch of the mesh this is. Within it a view's `value` names contents that never change, so that a kernel may
+ * keep something made from them. */
+uint32_t spmd__launch_number(const spmd_ctx *ctx);
 int spmd__device_threads(const spmd_ctx *ctx); /* how many threads a kernel may use: cores / devices, at least 1 */
 bool spmd__crowded(const spmd_ctx *ctx);       /* more devices than cores: to wait is to give up the core */
 /* The library's allocator for what outlives a launch: counted, and refused when the mesh's hook says so. */

@@ -86,13 +86,30 @@ typedef struct shelf {
     size_t top;
 } shelf;
 
-static void expire(shelf *s, int call)
+/* Where the value stands; -1: it does not. */
+static int find(const shelf *s, const spmd_planned *value)
 {
-    int kept = 0;
-    for (int i = 0; i < s->n; i++)
-        if (s->value[i]->last >= call)
-            s->value[kept++] = s->value[i];
-    s->n = kept;
+    int from = 0, to = s->n;
+    while (from < to) {
+        int middle = (from + to) / 2;
+        if (s->value[middle]->offset < value->offset)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < s->n && s->value[from] == value ? from : -1;
+}
+
+/* Takes off those whose last use is behind: `ended` is the first of them, `next` the one behind each. */
+static void expire(shelf *s, spmd_planned *plan, uint32_t ended, const uint32_t *next)
+{
+    for (uint32_t id = ended; id; id = next[id]) {
+        int place = find(s, &plan[id]);
+        if (place < 0)
+            continue;
+        memmove(s->value + place, s->value + place + 1, (size_t)(s->n - place - 1) * sizeof *s->value);
+        s->n--;
+    }
 }
 
 static void put(shelf *s, spmd_planned *value)
@@ -128,20 +145,37 @@ static spmd_planned *taken_over(spmd_program *p, int i, int k, const spmd_planne
 
 static void replace(shelf *s, const spmd_planned *from, spmd_planned *value)
 {
-    int place = 0;
-    while (s->value[place] != from)
-        place++;
-    s->value[place] = value;
+    s->value[find(s, from)] = value;
     value->offset = from->offset;
+}
+
+/* Chains the values by their last call: *ended is the first of each call's, *next the one behind each. */
+static spmd_status chain_ended(spmd_program *p, uint32_t **ended, uint32_t **next)
+{
+    size_t calls = ((size_t)p->n + 1) * sizeof **ended;
+    *ended = spmd__arena_get(&p->arena, calls);
+    *next = spmd__arena_get(&p->arena, (p->ids + 1) * sizeof **next);
+    if (!*ended || !*next)
+        return SPMD_ENOMEM;
+    memset(*ended, 0, calls);
+    for (uint32_t id = 1; id <= p->ids; id++)
+        if (p->plan[id].root == id && p->plan[id].last >= 0) {
+            (*next)[id] = (*ended)[p->plan[id].last];
+            (*ended)[p->plan[id].last] = id;
+        }
+    return SPMD_OK;
 }
 
 static spmd_status place_memory(spmd_program *p)
 {
     shelf s = {.value = spmd__arena_get(&p->arena, (p->ids + 1) * sizeof *s.value)};
+    uint32_t *ended, *next;
     if (!s.value)
         return SPMD_ENOMEM;
+    SPMD_TRY(chain_ended(p, &ended, &next));
     for (int i = 0; i < p->n; i++) {
-        expire(&s, i);
+        if (i)
+            expire(&s, p->plan, ended[i - 1], next);
         for (int k = 0; k < p->calls[i].nout; k++) {
             spmd_planned *value = &p->plan[p->calls[i].out[k].id];
             if (value->root != p->calls[i].out[k].id || value->place != SPMD_PLACE_MEMORY || !value->bytes)

@@ -133,8 +133,7 @@ static spmd_status prepare_outputs(spmd_ctx *ctx, const spmd_program *p, bool *c
 
 static spmd_status before_commit(spmd_ctx *ctx)
 {
-    if (ctx->mesh->backend->late) /* elsewhere kernels have succeeded, or the device is lost with all its arrays */
-        SPMD_TRY(spmd__sync(ctx));
+    SPMD_TRY(spmd__sync(ctx));
     spmd_ctx_at(ctx, "the first update in place");
     SPMD_TRY(meet_all(ctx, "commit", NULL, NULL));
     atomic_store(&ctx->mesh->updating, true);

@@ -24,6 +24,7 @@ void spmd__view_of(const spmd_tensor *tensor, spmd_view *view)
     view->data = tensor->memory;
     view->dtype = tensor->dtype;
     view->rank = tensor->rank;
+    view->value = tensor->id;
     int64_t stride = 1;
     for (int d = tensor->rank - 1; d >= 0; d--) {
         view->shape[d] = tensor->shape[d];

@@ -37,6 +37,7 @@ typedef struct spmd_view {
     int rank;
     int64_t shape[SPMD_MAX_RANK];
     int64_t strides[SPMD_MAX_RANK]; /* in elements */
+    uint32_t value;                 /* private: which value of the launch this is; 0: none */
 } spmd_view;
 
 /* rank and shape as two arguments: spmd_reshape(ctx, &x, SPMD_SHAPE(4, 8), &y). SPMD_SCALAR is rank 0. */

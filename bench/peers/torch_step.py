@@ -2,10 +2,14 @@
 
 usage: torch_step.py DEVICES MODEL REPEATS BATCH DTYPE STEPS, for example: 2 shared-mlp 16 256 f32 21
 
-BATCH is a device's. A device has one thread: the cores are shared as ours share them.
+BATCH is a device's. A device has one thread: the cores are shared as ours share them. peak_rss: of all processes, with
+the pages of the libraries, which they share, counted once. first_step_end: on the clock CLOCK_MONOTONIC.
 """
 import json
 import os
+import pathlib
+import re
+import resource
 import statistics
 import sys
 import tempfile
@@ -41,8 +45,17 @@ class Net(nn.Module):
         return self.last(h)
 
 
+def peak_rss(rank):
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if rank > 0:
+        status = pathlib.Path("/proc/self/status").read_text()
+        own -= 1024 * int(re.search(r"RssFile:\s*(\d+)", status)[1])
+    total = torch.tensor(own)
+    torch.distributed.all_reduce(total)
+    return int(total)
+
+
 def work(rank, devices, model, repeats, batch, dtype, steps, meeting_file):
-    begun = time.perf_counter()
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // devices))
     torch.manual_seed(0)
     torch.distributed.init_process_group("gloo", f"file://{meeting_file}", rank=rank, world_size=devices)
@@ -59,12 +72,16 @@ def work(rank, devices, model, repeats, batch, dtype, steps, meeting_file):
         optimizer.step()
         value = loss.item()
         times.append(time.perf_counter() - before)
-        first = first or time.perf_counter() - begun
+        first = first or time.perf_counter()
+    peak = peak_rss(rank)
     if rank == 0:
         ms = 1e3 * statistics.median(times[WARM:])
-        row = {"ms_per_step": ms, "examples_per_s": 1e3 * batch * devices / ms, "first_step_s": first, "loss": value}
+        row = {"ms_per_step": ms, "examples_per_s": 1e3 * batch * devices / ms, "loss": value}
+        row |= {"peak_rss": peak, "first_step_end": first}
         print(json.dumps(row), flush=True)
+    torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+    os._exit(0)  # not through the libraries' destructors: they abort when a thread of gloo's is still there
 
 
 def main():

@@ -263,9 +263,10 @@ spmd_status lesson_eager(lesson *l)
                  result[k].seconds, result[k].first_step_s * 1e3, result[k].examples_per_s);
     page_table_end(p);
     page_text(p,
-              "Loss at step %d: eager %.9g, recorded %.9g, difference %g: the same bits. Recorded steps run %.2f times "
-              "as fast; on this backend an op's kernel is the same in both, so recording saves only what stands "
-              "around the kernels.",
+              "Loss at step %d: eager %.9g, recorded %.9g, difference %g: the same bits. In this run recorded steps "
+              "were %.2f times as fast. The kernels are the same in both, so recording saves what stands around them; "
+              "on a busy "
+              "machine chance is larger than that.",
               EAGER_STEPS, kept[0].loss, kept[1].loss, fabs(kept[0].loss - kept[1].loss),
               result[1].examples_per_s / result[0].examples_per_s);
     plot picture;

@@ -123,7 +123,7 @@ spmd_status lesson_trap(lesson *l)
             fprintf(s.file, "%d  %s\n", k + 1, forms[k].code);
         page_stream_end(p, &s);
     }
-    SPMD_TRY(spmd_mesh_create("data=4", l->options->backend, &mesh));
+    SPMD_TRY(spmd_mesh_create("data=4", "host", &mesh)); /* four devices, whatever this machine has */
     spmd_mesh_set_log(mesh, keep_line, warning);
     spmd_status status = run_forms(mesh, values);
     spmd_mesh_destroy(mesh);

@@ -120,8 +120,25 @@ static void combine(spmd_dtype type, spmd_reduction kind, void *out, const void 
 }
 
 /* --- accumulators to results --- */
+/* Of a power of two: to multiply by the inverse is then to divide, in every bit, and much faster. */
+static bool has_inverse(float divisor)
+{
+    return (spmd__f32_bits(divisor) & 0x7fffff) == 0;
+}
+
+SPMD_CLONES static void scale(const float *a, float factor, float *out, int n)
+{
+    SPMD_SAME_PLACE
+    for (int k = 0; k < n; k++)
+        out[k] = a[k] * factor;
+}
+
 SPMD_CLONES static void divide(const float *a, float divisor, float *out, int n)
 {
+    if (has_inverse(divisor)) {
+        scale(a, 1 / divisor, out, n);
+        return;
+    }
     SPMD_SAME_PLACE
     for (int k = 0; k < n; k++)
         out[k] = a[k] / divisor;
@@ -138,6 +155,66 @@ SPMD_CLONES static void narrow_f16(const float *restrict a, uint16_t *restrict o
     for (int k = 0; k < n; k++)
         out[k] = spmd__f32_to_f16(a[k]);
 }
+
+/* --- sums and means of 16-bit floats: by pairs, whose halves stay in their 32-bit lanes from load to store, and in one
+ * pass where there are two sources. --- */
+static inline uint32_t pair(const uint16_t *a, int k)
+{
+    uint32_t x;
+    memcpy(&x, a + 2 * k, sizeof x);
+    return x;
+}
+
+#define DEFINE_HALF_SUM(half)                                                                                          \
+    SPMD_CLONES static void half##_start(const uint16_t *restrict a, float *restrict even, float *restrict odd, int n) \
+    {                                                                                                                  \
+        for (int k = 0; k < n; k++) {                                                                                  \
+            uint32_t x = pair(a, k);                                                                                   \
+            even[k] = spmd__##half##_widen(x & 0xffff);                                                                \
+            odd[k] = spmd__##half##_widen(x >> 16);                                                                    \
+        }                                                                                                              \
+    }                                                                                                                  \
+    SPMD_CLONES static void half##_add(const uint16_t *restrict a, float *restrict even, float *restrict odd, int n)   \
+    {                                                                                                                  \
+        for (int k = 0; k < n; k++) {                                                                                  \
+            uint32_t x = pair(a, k);                                                                                   \
+            even[k] += spmd__##half##_widen(x & 0xffff);                                                               \
+            odd[k] += spmd__##half##_widen(x >> 16);                                                                   \
+        }                                                                                                              \
+    }                                                                                                                  \
+    SPMD_CLONES static void half##_end(const float *even, const float *odd, float divisor, uint16_t *out, int n)       \
+    {                                                                                                                  \
+        for (int k = 0; k < n; k++) {                                                                                  \
+            uint32_t x = spmd__##half##_narrow(even[k] / divisor) | spmd__##half##_narrow(odd[k] / divisor) << 16;     \
+            memcpy(out + 2 * k, &x, sizeof x);                                                                         \
+        }                                                                                                              \
+    }                                                                                                                  \
+    SPMD_CLONES static void half##_two(const uint16_t *a, const uint16_t *b, float factor, uint16_t *out, int n)       \
+    {                                                                                                                  \
+        SPMD_SAME_PLACE                                                                                                \
+        for (int k = 0; k < n; k++) {                                                                                  \
+            uint32_t x = pair(a, k), y = pair(b, k);                                                                   \
+            float even = spmd__##half##_widen(x & 0xffff) + spmd__##half##_widen(y & 0xffff);                          \
+            float odd = spmd__##half##_widen(x >> 16) + spmd__##half##_widen(y >> 16);                                 \
+            uint32_t z = spmd__##half##_narrow(even * factor) | spmd__##half##_narrow(odd * factor) << 16;             \
+            memcpy(out + 2 * k, &z, sizeof z);                                                                         \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void half##_fold(const spmd_fold *fold, const uint16_t *const *src, int nsrc, float *even, float *odd,      \
+                            uint16_t *out, int n)                                                                      \
+    {                                                                                                                  \
+        float divisor = fold->kind == SPMD_REDUCE_MEAN ? fold->divisor : 1;                                            \
+        if (nsrc == 2 && has_inverse(divisor)) {                                                                       \
+            half##_two(src[0], src[1], 1 / divisor, out, n);                                                           \
+            return;                                                                                                    \
+        }                                                                                                              \
+        half##_start(src[0], even, odd, n);                                                                            \
+        for (int s = 1; s < nsrc; s++)                                                                                 \
+            half##_add(src[s], even, odd, n);                                                                          \
+        half##_end(even, odd, divisor, out, n);                                                                        \
+    }
+DEFINE_HALF_SUM(bf16)
+DEFINE_HALF_SUM(f16)
 
 /* The folded tile `a` into `out`; nothing to do where it is there already. `buffer` may be `a`. */
 static void finish(const spmd_fold *fold, const void *a, void *out, tile *buffer, int n)
@@ -169,19 +246,56 @@ static const void *fold_tile(const spmd_fold *fold, spmd_dtype type, const void 
     return a;
 }
 
+static bool is_half_sum(const spmd_fold *fold, int nsrc)
+{
+    bool half = fold->in == SPMD_BF16 || fold->in == SPMD_F16;
+    bool sums = fold->kind == SPMD_REDUCE_SUM || fold->kind == SPMD_REDUCE_MEAN;
+    return half && fold->out == fold->in && sums && nsrc > 1;
+}
+
+static void fold_pairs(const spmd_fold *fold, const uint16_t *const *src, int nsrc, int n, tile *acc, uint16_t *out)
+{
+    if (fold->in == SPMD_BF16)
+        bf16_fold(fold, src, nsrc, acc->f, acc->f + TILE / 2, out, n);
+    else
+        f16_fold(fold, src, nsrc, acc->f, acc->f + TILE / 2, out, n);
+}
+
+static void fold_half_tile(const spmd_fold *fold, const void *const *src, int nsrc, size_t at, int n, tile *acc,
+                           uint16_t *out)
+{
+    const uint16_t *from[SPMD_MAX_DEVICES];
+    uint16_t last[SPMD_MAX_DEVICES][2] = {{0}}; /* an odd element, as a pair */
+    for (int s = 0; s < nsrc; s++) {
+        from[s] = (const uint16_t *)src[s] + at;
+        last[s][0] = from[s][n - 1];
+    }
+    fold_pairs(fold, from, nsrc, n / 2, acc, out);
+    if (n % 2 == 0)
+        return;
+    for (int s = 0; s < nsrc; s++)
+        from[s] = last[s];
+    fold_pairs(fold, from, nsrc, 1, acc, last[0]);
+    out[n - 1] = last[0][0];
+}
+
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count)
 {
     size_t in = spmd__dtype_size(fold->in), out = spmd__dtype_size(fold->out);
     spmd_dtype type = spmd_dtype_is_float(fold->out) ? SPMD_F32 : fold->out;
-    bool direct = type == fold->out && fold->kind != SPMD_REDUCE_MEAN;
+    bool direct = type == fold->out && fold->kind != SPMD_REDUCE_MEAN, half = is_half_sum(fold, nsrc);
     spmd_copy *copy = fold->stream ? spmd__stream : spmd__copy;
     tile acc, buffer;
     for (int64_t at = 0; at < count; at += TILE) {
         int n = (int)(count - at < TILE ? count - at : TILE);
         void *first = fold->stream ? (void *)&buffer : (char *)dst[0] + (size_t)at * out;
-        const void *a = fold_tile(fold, type, src, nsrc, (size_t)at * in, n, &acc, &buffer, direct ? first : &acc);
-        if (a != first)
-            finish(fold, a, first, &acc, n);
+        if (half) {
+            fold_half_tile(fold, src, nsrc, (size_t)at, n, &acc, first);
+        } else {
+            const void *a = fold_tile(fold, type, src, nsrc, (size_t)at * in, n, &acc, &buffer, direct ? first : &acc);
+            if (a != first)
+                finish(fold, a, first, &acc, n);
+        }
         for (int d = fold->stream ? 0 : 1; d < ndst; d++)
             copy((char *)dst[d] + (size_t)at * out, first, (size_t)n * out);
     }

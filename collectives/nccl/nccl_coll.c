@@ -28,7 +28,8 @@ bool spmd__use_nccl(const spmd_ctx *ctx, const spmd_kernel_args *args)
     const spmd_cuda_mesh *state = ctx->mesh->backend_state;
     spmd_group group;
     int64_t bytes = 0;
-    if (args->attr->i[SPMD_COLL_GROUPS] || state->transport == SPMD_CUDA_P2P || !comm_of(ctx, args, &group))
+    if (args->attr->i[SPMD_COLL_GROUPS] || state->transport == SPMD_CUDA_P2P || state->transport == SPMD_CUDA_COPY ||
+        !comm_of(ctx, args, &group))
         return false;
     for (int k = 0; k < args->nin; k++)
         bytes += spmd_view_count(&args->in[k]) * (int64_t)spmd_dtype_size(args->in[k].dtype);
@@ -74,7 +75,8 @@ static bool reduction_of(const spmd_kernel_args *args, int n, ncclRedOp_t *out)
             (is_float && (kind == SPMD_REDUCE_MAX || kind == SPMD_REDUCE_MIN)))
             return false;
     }
-    return kind != SPMD_REDUCE_MEAN || args->attr->f[0] <= 0 || (int)args->attr->f[0] == n;
+    /* ncclAvg scales every summand and adds then: the same bits only where 1/n is exact */
+    return kind != SPMD_REDUCE_MEAN || (!(n & (n - 1)) && (args->attr->f[0] <= 0 || (int)args->attr->f[0] == n));
 }
 
 spmd_status spmd__nccl_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, bool *done)

@@ -36,7 +36,7 @@ static spmd_status check_reach(spmd_ctx *ctx, const char *op, const spmd_coll *c
     return SPMD_OK;
 }
 
-spmd_status spmd__p2p_open_post(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
+static spmd_status open_streams(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                                 spmd_coll *coll)
 {
     spmd_group group;
@@ -44,8 +44,46 @@ spmd_status spmd__p2p_open_post(spmd_ctx *ctx, const char *op, const spmd_kernel
     if (group.n > 1)
         SPMD_TRY(signal_team(ctx, group.mask, SPMD_CUDA_READY));
     SPMD_TRY(spmd__coll_open(ctx, op, args, post, coll));
-    SPMD_TRY(check_reach(ctx, op, coll));
     return await_team(ctx, coll, SPMD_CUDA_READY);
+}
+
+spmd_status spmd__p2p_open_post(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
+                                spmd_coll *coll)
+{
+    SPMD_TRY(open_streams(ctx, op, args, post, coll));
+    return check_reach(ctx, op, coll);
+}
+
+static size_t bytes_of(const spmd_view *view)
+{
+    return (size_t)spmd_view_count(view) * spmd_dtype_size(view->dtype);
+}
+
+/* The team's inputs in memory of our own; then nobody needs ours any more. For GPUs that cannot reach each other. */
+static spmd_status fetch_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_coll *coll)
+{
+    const spmd_cuda_device *mine = spmd__cuda_of(ctx->device);
+    size_t n = (size_t)args->nin;
+    const void **table = spmd__p2p_post(ctx, (size_t)coll->n * n * sizeof *table);
+    if (!table)
+        return SPMD_ENOMEM;
+    for (int p = 0; p < coll->n; p++, table += n) {
+        const spmd_cuda_device *peer = spmd__cuda_of(&ctx->mesh->devices[coll->device[p]]);
+        for (size_t k = 0; k < n; k++) {
+            const void *from = spmd__p2p_input(coll->posts[p], (int)k);
+            void *copy = spmd__scratch(ctx, bytes_of(&args->in[k]));
+            if (!copy)
+                return SPMD_ENOMEM;
+            table[k] = copy;
+            if (bytes_of(&args->in[k]))
+                SPMD_CUDA_TRY(
+                    cudaMemcpyPeerAsync(copy, mine->gpu, from, peer->gpu, bytes_of(&args->in[k]), mine->compute));
+        }
+        coll->posts[p] = (spmd_post){table, NULL};
+    }
+    SPMD_TRY(spmd__p2p_close(ctx, coll));
+    coll->mailed = true;
+    return SPMD_OK;
 }
 
 spmd_status spmd__p2p_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, spmd_coll *coll)
@@ -57,12 +95,14 @@ spmd_status spmd__p2p_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args
         table[k] = args->in[k].data;
     for (int k = 0; k < args->nout; k++)
         table[args->nin + k] = args->out[k].data;
-    return spmd__p2p_open_post(ctx, op, args, &(spmd_post){table, table + args->nin}, coll);
+    SPMD_TRY(open_streams(ctx, op, args, &(spmd_post){table, table + args->nin}, coll));
+    bool copies = ((const spmd_cuda_mesh *)ctx->mesh->backend_state)->copies && coll->all.n > 1;
+    return copies ? fetch_inputs(ctx, args, coll) : SPMD_OK;
 }
 
 spmd_status spmd__p2p_close(spmd_ctx *ctx, const spmd_coll *coll)
 {
-    if (coll->all.n == 1)
+    if (coll->all.n == 1 || coll->mailed)
         return SPMD_OK;
     SPMD_TRY(signal_team(ctx, coll->all.mask, SPMD_CUDA_DONE));
     SPMD_TRY(spmd__coll_close(ctx, coll));

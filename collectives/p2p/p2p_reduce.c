@@ -53,7 +53,7 @@ spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
         return SPMD_OK;
     SPMD_TRY(spmd__p2p_open(ctx, op, args, &coll));
     spmd__coll_sort(&coll, sorted);
-    bool alone = one_shot(args) || coll.n == 1;
+    bool alone = one_shot(args) || coll.n == 1 || coll.mailed; /* mailed: outputs cannot be reached */
     double divisor = args->attr->f[0] > 0 ? args->attr->f[0] : coll.n;
     spmd_p2p_folds folds = {.kind = (int)args->attr->i[0], .divisor = (float)divisor, .nsrc = coll.n, .pieces = 1};
     folds.ndst = alone ? 1 : coll.n;

@@ -1,6 +1,7 @@
 /* argmax: index of the first maximum along a dimension; the first NaN, if there is one. */
-#include "kernels/elements.h"
 #include "kernels/kernels.h"
+#include "kernels/rows.h"
+#include "kernels/workspace.h"
 #include "spmd/rule.h"
 
 spmd_status spmd__argmax_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
@@ -24,32 +25,32 @@ static spmd_status argmax_shape(spmd_ctx *ctx, spmd_call *call)
 }
 
 /* The first maximum of n elements, `step` apart. */
-static int32_t first_maximum(spmd_dtype dtype, void *base, int64_t at, int64_t n, int64_t step)
+static int32_t first_maximum(const float *x, int64_t n, int64_t step)
 {
-    float best = 0;
+    float best = x[0];
     int32_t index = 0;
-    for (int64_t i = 0; i < n; i++) {
-        float x;
-        spmd__widen(dtype, spmd__element(base, dtype, at + i * step), 1, &x);
-        if (i == 0 || x > best || x != x) {
-            best = x;
+    for (int64_t i = 1; i < n && best == best; i++)
+        if (x[i * step] > best || x[i * step] != x[i * step]) {
+            best = x[i * step];
             index = (int32_t)i;
         }
-        if (x != x)
-            break;
-    }
     return index;
 }
 
+/* A piece: the dimension and those inside it. */
 static spmd_status argmax_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *x = &args->in[0];
     int dim = (int)args->attr->i[0];
-    int64_t inner = x->strides[dim], n = x->shape[dim], count = spmd_view_count(&args->out[0]);
+    int64_t inner = x->strides[dim], n = x->shape[dim], piece = n * inner, count = spmd_view_count(x);
     int32_t *y = args->out[0].data;
-    (void)ctx;
-    for (int64_t i = 0; i < count; i++)
-        y[i] = first_maximum(x->dtype, x->data, i / inner * n * inner + i % inner, n, inner);
+    float *buffer = spmd__workspace(ctx, SPMD__SPACE_KERNEL, x->dtype == SPMD_F32 ? 0 : (size_t)piece * sizeof *buffer);
+    SPMD_CHECK(buffer, SPMD_ENOMEM, "argmax: no memory for %lld elements: %s", (long long)piece, spmd_last_error());
+    for (int64_t at = 0; at < count; at += piece) {
+        const float *from = spmd__read_f32(x, at, piece, buffer);
+        for (int64_t i = 0; i < inner; i++)
+            *y++ = first_maximum(from + i, n, inner);
+    }
     return SPMD_OK;
 }
 

@@ -3,6 +3,7 @@
  * its attributes: hence two of them. */
 #include "kernels/elements.h"
 #include "kernels/kernels.h"
+#include "spmd/linear.h"
 #include "spmd/rule.h"
 
 spmd_status spmd__cast_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
@@ -55,7 +56,10 @@ static spmd_status cast_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 static spmd_status cast_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_tensor *ct, const bool *need,
                              spmd_tensor *gin)
 {
-    return need[0] ? spmd_cast(ctx, ct, call->in[0].dtype, &gin[0]) : SPMD_OK;
+    if (!need[0])
+        return SPMD_OK;
+    gin[0] = *ct; /* a sum that was kept in f32 goes on unrounded */
+    return ct->dtype == call->in[0].dtype ? SPMD_OK : spmd_cast(ctx, ct, call->in[0].dtype, &gin[0]);
 }
 
 static const spmd_op cast_op = {
@@ -66,6 +70,7 @@ static const spmd_op cast_op = {
     .cuda = SPMD_CUDA_KERNEL(spmd__cast_cuda),
     .rule = spmd__label_pointwise,
     .linear = 1,
+    .wide_ct = true,
 };
 
 static const spmd_op cast_int_op = {
@@ -83,4 +88,9 @@ spmd_status spmd_cast(spmd_ctx *ctx, const spmd_tensor *x, spmd_dtype dtype, spm
     attr.i[0] = dtype;
     bool floats = spmd_dtype_is_float(x->dtype) && spmd_dtype_is_float(dtype);
     return spmd__emit(ctx, floats ? &cast_op : &cast_int_op, &attr, x, 1, out, 1);
+}
+
+spmd_status spmd__linear_cast(spmd_ctx *ctx, const spmd_tensor *in, spmd_dtype dtype, spmd_tensor *out)
+{
+    return spmd_cast(ctx, in, dtype, out);
 }

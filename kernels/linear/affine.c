@@ -52,7 +52,7 @@ spmd_status spmd__affine_grad(spmd_ctx *ctx, const spmd_call *call, const spmd_t
     spmd_tensor rows_x, rows_dz;
     SPMD_TRY(spmd__as_matrix(ctx, dz, &rows_dz));
     if (need[0]) {
-        spmd_tensor dx = {0};
+        spmd_tensor dx = {.dtype = gin[0].dtype};
         bool donated = gin[0].donated;
         if (gin[0].id)
             SPMD_TRY(spmd__as_matrix(ctx, &gin[0], &dx));
@@ -75,7 +75,8 @@ spmd__gemm_case spmd__affine_case(const spmd_kernel_args *args, spmd_dtype out_d
                              .batch = 1,
                              .m = spmd__row_count(x),
                              .n = w->shape[1],
-                             .k = w->shape[0]};
+                             .k = w->shape[0],
+                             .value_b = w->value};
 }
 
 spmd_status spmd__affine_product(spmd_ctx *ctx, const spmd_kernel_args *args, const void *bias, spmd_dtype out_dtype,

@@ -19,6 +19,8 @@ typedef struct spmd__gemm_case {
     bool transpose_a, transpose_b; /* A is [k, m]; B is [n, k] */
     bool share_b;                  /* one B for all of the batch */
     bool accumulate;               /* add to out; without bias */
+    uint32_t value_b;              /* which value of the launch B is (a view's `value`), 0: it is not worth asking */
+    bool packed_b;                 /* B lies in panels, as spmd__pack_weight makes them; f32, oneDNN only */
 } spmd__gemm_case;
 
 spmd_status spmd__gemm(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
@@ -32,10 +34,21 @@ spmd_status spmd__gemm_reference(spmd_ctx *ctx, const spmd__gemm_case *c, const 
 spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
                               void *out, bool *done);
 
+/* The same question without running it. */
+spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, bool *known);
+
+/* *packed: B in f32 and in the form that the products like best, if it is used so often that making it pays (see
+ * pack_weight.c), else NULL; it stays until the launch ends. *wide: the same product in f32, with this B. */
+spmd_status spmd__pack_weight(spmd_ctx *ctx, const spmd__gemm_case *c, const void *b, bool bias, spmd__gemm_case *wide,
+                              const float **packed);
+
 /* On the device's stream, by cublasLt; `addend` (c->accumulate: what is added; may be out itself) or NULL. f32 products
  * use TF32 only with SPMD_TF32=1 in the environment when the mesh first multiplies. */
 spmd_status spmd__gemm_cuda(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
                             const void *addend, void *out);
+
+/* In attr->i of matmul, after the two transposes: the result in f32, whatever the operands are. */
+enum { SPMD__MATMUL_WIDE = 2 };
 
 /* The case of a matmul's views, transposes in attr->i[0] and [1]. */
 spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, const spmd_view *b, const spmd_view *out);
@@ -44,7 +57,8 @@ spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call);
 void spmd__matmul_cost(const spmd_call *call, spmd_cost *cost);
 void spmd__matmul_rule(const spmd_call *call, struct spmd_labels *labels);
 
-/* *sum += a b; with sum->id 0: *sum = a b. In one product that adds to the sum where it lies, if it is donated. */
+/* *sum += a b; with sum->id 0: *sum = a b, of dtype sum->dtype: the operands' or f32. In one product that adds to the
+ * sum where it lies, if it is donated. */
 spmd_status spmd__matmul_onto(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, bool transpose_a,
                               bool transpose_b, spmd_tensor *sum);
 

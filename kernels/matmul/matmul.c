@@ -31,6 +31,8 @@ spmd_status spmd__matmul_shape(spmd_ctx *ctx, spmd_call *call)
                "transpose_b choose which they are",
                at, ta ? " (transposed)" : "", bt, tb ? " (transposed)" : "", (long long)k, (long long)kb);
     spmd__same_shape(&call->out[0], a);
+    if (call->attr.i[SPMD__MATMUL_WIDE])
+        call->out[0].dtype = SPMD_F32;
     call->out[0].shape[a->rank - 2] = a->shape[a->rank - (ta ? 1 : 2)];
     call->out[0].shape[a->rank - 1] = b->shape[b->rank - (tb ? 2 : 1)];
     return SPMD_OK;
@@ -74,7 +76,7 @@ static spmd_status matmul_grad_b(spmd_ctx *ctx, const spmd_call *call, const spm
         SPMD_TRY(spmd__as_matrix(ctx, &a, &a));
         SPMD_TRY(spmd__as_matrix(ctx, &g, &g));
     }
-    spmd_tensor batch = {0}, *to = shared && ta ? &batch : out;
+    spmd_tensor batch = {.dtype = out->dtype}, *to = shared && ta ? &batch : out;
     SPMD_TRY(tb ? spmd__matmul_onto(ctx, &g, &a, true, ta, to) : spmd__matmul_onto(ctx, &a, &g, !ta, false, to));
     if (to == out)
         return SPMD_OK;
@@ -114,6 +116,8 @@ spmd__gemm_case spmd__matmul_case(const spmd_attr *attr, const spmd_view *a, con
         c.m *= c.batch;
         c.batch = 1;
     }
+    if (c.batch == 1 && !ta) /* with A transposed it is a weight's gradient, and B met once */
+        c.value_b = b->value;
     return c;
 }
 

@@ -70,15 +70,15 @@ static const spmd_op matmul_add_op = {
 spmd_status spmd__matmul_onto(spmd_ctx *ctx, const spmd_tensor *a, const spmd_tensor *b, bool transpose_a,
                               bool transpose_b, spmd_tensor *sum)
 {
-    if (!sum->id)
-        return spmd_matmul(ctx, a, b, transpose_a, transpose_b, sum);
-    const spmd_attr attr = {.i = {transpose_a, transpose_b}};
+    const spmd_attr attr = {.i = {transpose_a, transpose_b, sum->dtype != a->dtype}};
     const spmd_tensor in[] = {*sum, *a, *b};
     bool alike;
+    if (!sum->id)
+        return spmd__emit(ctx, &spmd__matmul_op, &attr, in + OPERANDS, 2, sum, 1);
     SPMD_TRY(spmd__lies_as(ctx, &spmd__matmul_op, &attr, in + OPERANDS, 2, sum, &alike));
     if (!alike) { /* each is moved as is best for it */
         spmd_tensor product;
-        SPMD_TRY(spmd_matmul(ctx, a, b, transpose_a, transpose_b, &product));
+        SPMD_TRY(spmd__emit(ctx, &spmd__matmul_op, &attr, in + OPERANDS, 2, &product, 1));
         return spmd_add(ctx, sum, &product, sum);
     }
     return spmd__emit(ctx, &matmul_add_op, &attr, in, 3, sum, 1);

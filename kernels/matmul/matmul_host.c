@@ -17,25 +17,33 @@ static void gemm_of_nothing(const spmd__gemm_case *c, const void *bias, void *ou
     }
 }
 
-/* The same product with everything in f32. */
-static spmd_status gemm_wide(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
-                             void *out)
+static spmd_status gemm_f32(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const float *b, const void *bias,
+                            void *out)
 {
-    spmd__gemm_case wide = *c;
-    wide.dtype = wide.out_dtype = SPMD_F32;
-    int64_t na = c->batch * c->m * c->k, nb = (c->share_b ? 1 : c->batch) * c->k * c->n, nout = c->batch * c->m * c->n;
+    bool done;
+    SPMD_TRY(spmd__gemm_onednn(ctx, c, a, b, bias, out, &done));
+    return done ? SPMD_OK : spmd__gemm_reference(ctx, c, a, b, bias, out);
+}
+
+/* The same product with everything in f32; `packed`: B so already, or NULL. */
+static spmd_status gemm_wide(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b,
+                             const spmd__gemm_case *wide, const float *packed, const void *bias, void *out)
+{
+    int64_t na = c->batch * c->m * c->k, nout = c->batch * c->m * c->n;
+    int64_t nb = packed ? 0 : (c->share_b ? 1 : c->batch) * c->k * c->n;
     int64_t nbias = bias ? c->n : 0, nwide = c->out_dtype == SPMD_F32 ? 0 : nout;
     float *wa = spmd__workspace(ctx, SPMD__SPACE_WIDE, (size_t)(na + nb + nbias + nwide) * sizeof(float));
     SPMD_CHECK(wa, SPMD_ENOMEM, "matmul: no memory to widen %s operands to f32: %s", spmd_dtype_name(c->dtype),
                spmd_last_error());
     float *wb = wa + na, *wbias = wb + nb, *wout = nwide ? wbias + nbias : out;
     spmd__widen(c->dtype, a, na, wa);
-    spmd__widen(c->dtype, b, nb, wb);
+    if (!packed)
+        spmd__widen(c->dtype, b, nb, wb);
     if (c->accumulate && nwide)
         spmd__widen(c->out_dtype, out, nout, wout);
     if (bias)
         spmd__widen(c->dtype, bias, nbias, wbias);
-    SPMD_TRY(spmd__gemm(ctx, &wide, wa, wb, bias ? wbias : NULL, wout));
+    SPMD_TRY(gemm_f32(ctx, wide, wa, packed ? packed : wb, bias ? wbias : NULL, wout));
     if (nwide)
         spmd__narrow(c->out_dtype, wout, nout, out);
     return SPMD_OK;
@@ -50,11 +58,16 @@ spmd_status spmd__gemm(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, c
         gemm_of_nothing(c, bias, out);
         return SPMD_OK;
     }
-    bool done;
-    SPMD_TRY(spmd__gemm_onednn(ctx, c, a, b, bias, out, &done));
-    if (done)
-        return SPMD_OK;
+    if (c->dtype != SPMD_F32) {
+        bool done;
+        SPMD_TRY(spmd__gemm_onednn(ctx, c, a, b, bias, out, &done));
+        if (done)
+            return SPMD_OK;
+    }
+    spmd__gemm_case wide;
+    const float *packed;
+    SPMD_TRY(spmd__pack_weight(ctx, c, b, bias, &wide, &packed));
     if (c->dtype != SPMD_F32)
-        return gemm_wide(ctx, c, a, b, bias, out);
-    return spmd__gemm_reference(ctx, c, a, b, bias, out);
+        return gemm_wide(ctx, c, a, b, &wide, packed, bias, out);
+    return gemm_f32(ctx, &wide, a, packed ? packed : b, bias, out);
 }

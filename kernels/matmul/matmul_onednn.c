@@ -15,7 +15,7 @@
 
 enum { A, B, BIAS, OUT, SCRATCH, OPERANDS };
 
-enum { KEY_WORDS = 11, MOST_ENTRIES = 256 };
+enum { KEY_WORDS = 12, MOST_ENTRIES = 256 };
 
 /* A case and its primitive; no primitive: oneDNN has none. The memories get their data for each execution. */
 typedef struct entry {
@@ -108,7 +108,10 @@ static dnnl_status_t make_layout(dnnl_memory_desc_t *out, const spmd__gemm_case 
 static dnnl_status_t make_layouts(const spmd__gemm_case *c, dnnl_memory_desc_t layouts[SCRATCH])
 {
     DNNL_TRY(make_layout(&layouts[A], c, c->dtype, c->batch, c->m, c->k, c->transpose_a));
-    DNNL_TRY(make_layout(&layouts[B], c, c->dtype, c->share_b ? 1 : c->batch, c->k, c->n, c->transpose_b));
+    if (c->packed_b)
+        DNNL_TRY(onednn_tagged(&layouts[B], dnnl_f32, 2, (const dnnl_dims_t){c->k, c->n}, dnnl_BA16a64b));
+    else
+        DNNL_TRY(make_layout(&layouts[B], c, c->dtype, c->share_b ? 1 : c->batch, c->k, c->n, c->transpose_b));
     DNNL_TRY(make_layout(&layouts[BIAS], c, c->dtype, 1, 1, c->n, false));
     return make_layout(&layouts[OUT], c, c->out_dtype, c->batch, c->m, c->n, false);
 }
@@ -128,18 +131,29 @@ static dnnl_status_t make_attr(const spmd__gemm_case *c, dnnl_primitive_attr_t *
     return status;
 }
 
-/* oneDNN's reference loops are slower than ours, so they count as not implemented. */
-static dnnl_status_t refuse_reference(const_dnnl_primitive_desc_t pd)
+/* Intel's processors multiply pairs of bf16 (vdpbf16ps) at half the speed of f32, unless they have tiles (AMX). */
+static bool has_slow_bf16(const char *kernel)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_is("intel") && !strstr(kernel, "amx");
+#else
+    (void)kernel;
+    return false;
+#endif
+}
+
+/* What is slower than our own way counts as not implemented: reference loops, and bf16 where f32 is faster. */
+static dnnl_status_t refuse_slow(const_dnnl_primitive_desc_t pd, spmd_dtype dtype)
 {
     const char *name;
     DNNL_TRY(dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name));
-    return strncmp(name, "ref", 3) == 0 ? dnnl_unimplemented : dnnl_success;
+    bool slow = strncmp(name, "ref", 3) == 0 || (dtype == SPMD_BF16 && has_slow_bf16(name));
+    return slow ? dnnl_unimplemented : dnnl_success;
 }
 
 static dnnl_status_t make_primitive(dnnl_engine_t engine, entry *e, const_dnnl_primitive_desc_t pd,
                                     const dnnl_memory_desc_t *layouts, bool bias)
 {
-    DNNL_TRY(refuse_reference(pd));
     e->scratch_bytes = dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
     DNNL_TRY(dnnl_memory_create(&e->memory[SCRATCH], dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0),
                                 engine, DNNL_MEMORY_NONE));
@@ -163,6 +177,8 @@ static dnnl_status_t entry_create(dnnl_engine_t engine, const spmd__gemm_case *c
         status = onednn_matmul(&pd, engine, &layouts[A], &layouts[B], bias ? &layouts[BIAS] : NULL, &layouts[OUT],
                                attr);
     if (status == dnnl_success)
+        status = refuse_slow(pd, c->dtype);
+    if (status == dnnl_success)
         status = make_primitive(engine, e, pd, layouts, bias);
     if (pd)
         dnnl_primitive_desc_destroy(pd);
@@ -175,8 +191,8 @@ static dnnl_status_t entry_create(dnnl_engine_t engine, const spmd__gemm_case *c
 
 static void make_key(const spmd__gemm_case *c, bool bias, int64_t key[KEY_WORDS])
 {
-    const int64_t words[KEY_WORDS] = {c->dtype,       c->out_dtype,   c->batch,   c->m,          c->n, c->k,
-                                      c->transpose_a, c->transpose_b, c->share_b, c->accumulate, bias};
+    const int64_t words[KEY_WORDS] = {c->dtype,       c->out_dtype,   c->batch,   c->m,          c->n,        c->k,
+                                      c->transpose_a, c->transpose_b, c->share_b, c->accumulate, c->packed_b, bias};
     memcpy(key, words, sizeof words);
 }
 
@@ -257,9 +273,8 @@ static dnnl_status_t execute(const library *l, const entry *e, const void *a, co
     return dnnl_stream_wait(l->stream);
 }
 
-/* Finds the case's primitive, makes it the first time, runs it. */
-static dnnl_status_t multiply(spmd_ctx *ctx, library *l, const spmd__gemm_case *c, const void *a, const void *b,
-                              const void *bias, void *out, bool *done)
+/* The case's entry, made the first time. */
+static dnnl_status_t find(library *l, const spmd__gemm_case *c, bool bias, entry **out)
 {
     int64_t key[KEY_WORDS];
     make_key(c, bias, key);
@@ -279,24 +294,39 @@ static dnnl_status_t multiply(spmd_ctx *ctx, library *l, const spmd__gemm_case *
         l->used++;
     }
     e->last = ++l->products;
-    if (!e->primitive)
-        return dnnl_success;
-    void *scratch = spmd__workspace(ctx, SPMD__SPACE_MATMUL, e->scratch_bytes);
-    *done = true;
-    return scratch ? execute(l, e, a, b, bias, out, scratch) : dnnl_out_of_memory;
+    *out = e;
+    return dnnl_success;
 }
 
-spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
-                              void *out, bool *done)
+/* The data of a product. */
+typedef struct operands {
+    const void *a, *b, *bias;
+    void *out;
+} operands;
+
+/* *found: the library has a primitive; it runs unless `data` is NULL. */
+static dnnl_status_t multiply(spmd_ctx *ctx, library *l, const spmd__gemm_case *c, bool bias, const operands *data,
+                              bool *found)
+{
+    entry *e = NULL;
+    DNNL_TRY(find(l, c, bias, &e));
+    *found = e->primitive != NULL;
+    if (!*found || !data)
+        return dnnl_success;
+    void *scratch = spmd__workspace(ctx, SPMD__SPACE_MATMUL, e->scratch_bytes);
+    return scratch ? execute(l, e, data->a, data->b, data->bias, data->out, scratch) : dnnl_out_of_memory;
+}
+
+static spmd_status use_library(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, const operands *data, bool *found)
 {
     static const char key;
-    *done = false;
+    *found = false;
     library *l = spmd__device_slot(ctx, &key, library_create, library_destroy);
     SPMD_CHECK(l && grow(ctx, l), SPMD_ENOMEM, "matmul: no memory for oneDNN's primitives: %s", spmd_last_error());
     /* oneDNN cuts work by the calling thread's setting; the user's own (OMP_NUM_THREADS) stays the upper bound. */
     int before = omp_get_max_threads(), threads = spmd__device_threads(ctx);
     omp_set_num_threads(threads < before ? threads : before);
-    dnnl_status_t status = multiply(ctx, l, c, a, b, bias, out, done);
+    dnnl_status_t status = multiply(ctx, l, c, bias, data, found);
     omp_set_num_threads(before);
     SPMD_CHECK(status == dnnl_success, status == dnnl_out_of_memory ? SPMD_ENOMEM : SPMD_EUNSUPPORTED,
                "matmul: oneDNN failed (%s) at a %s product of batch %lld, m %lld, n %lld, k %lld; a build with "
@@ -304,6 +334,17 @@ spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const voi
                dnnl_status2str(status), spmd_dtype_name(c->dtype), (long long)c->batch, (long long)c->m,
                (long long)c->n, (long long)c->k);
     return SPMD_OK;
+}
+
+spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
+                              void *out, bool *done)
+{
+    return use_library(ctx, c, bias, &(const operands){a, b, bias, out}, done);
+}
+
+spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, bool *known)
+{
+    return use_library(ctx, c, bias, NULL, known);
 }
 
 const char *spmd__matmul_library(void)
@@ -332,6 +373,13 @@ spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const voi
 {
     (void)ctx, (void)c, (void)a, (void)b, (void)bias, (void)out;
     *done = false;
+    return SPMD_OK;
+}
+
+spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, bool *known)
+{
+    (void)ctx, (void)c, (void)bias;
+    *known = false;
     return SPMD_OK;
 }
 

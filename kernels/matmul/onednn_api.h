@@ -1,4 +1,4 @@
-/* Private. The four calls in which oneDNN 3.x and 2.x (2.6 is Debian 12's) differ for us, under one name each: a memory
+/* Private. The five calls in which oneDNN 3.x and 2.x (2.6 is Debian 12's) differ for us, under one name each: a memory
  * descriptor became an object, the operation descriptor vanished, the sum post-op got two arguments. */
 #ifndef KERNELS_ONEDNN_API_H
 #define KERNELS_ONEDNN_API_H
@@ -22,6 +22,12 @@ static inline dnnl_status_t onednn_layout(dnnl_memory_desc_t *out, dnnl_data_typ
                                           const dnnl_dims_t dims, const dnnl_dims_t strides)
 {
     return dnnl_memory_desc_create_with_strides(out, rank, dims, type, strides);
+}
+
+static inline dnnl_status_t onednn_tagged(dnnl_memory_desc_t *out, dnnl_data_type_t type, int rank,
+                                          const dnnl_dims_t dims, dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_create_with_tag(out, rank, dims, type, tag);
 }
 
 static inline dnnl_status_t onednn_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const dnnl_memory_desc_t *a,
@@ -52,6 +58,12 @@ static inline dnnl_status_t onednn_layout(dnnl_memory_desc_t *out, dnnl_data_typ
                                           const dnnl_dims_t dims, const dnnl_dims_t strides)
 {
     return dnnl_memory_desc_init_by_strides(out, rank, dims, type, strides);
+}
+
+static inline dnnl_status_t onednn_tagged(dnnl_memory_desc_t *out, dnnl_data_type_t type, int rank,
+                                          const dnnl_dims_t dims, dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_init_by_tag(out, rank, dims, type, tag);
 }
 
 static inline dnnl_status_t onednn_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const dnnl_memory_desc_t *a,

@@ -1,11 +1,11 @@
 /* softmax_cross_entropy: -log softmax(logits)[label] without the probabilities ever being stored. What the backward
  * pass needs of them is one number a row, the log of the sum of exponentials, kept as a second output. */
+#include "kernels/elements.h"
 #include "kernels/kernels.h"
 #include "kernels/row_math.h"
 #include "kernels/workspace.h"
 #include "spmd/rule.h"
 #include <math.h>
-#include <string.h>
 
 spmd_status spmd__softmax_cross_entropy_grad_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
 spmd_status spmd__softmax_cross_entropy_cuda(spmd_ctx *ctx, const spmd_kernel_args *args);
@@ -34,26 +34,43 @@ static spmd_status xent_shape(spmd_ctx *ctx, spmd_call *call)
     return SPMD_OK;
 }
 
+/* How many rows are worked on at once, so that short ones do not come one by one: at least one, at most a tile. */
+static int64_t rows_at_once(int64_t n)
+{
+    return n > 0 && n < SPMD__TILE ? SPMD__TILE / n : 1;
+}
+
+static spmd_status check_labels(const int32_t *label, int64_t rows, int64_t n)
+{
+    for (int64_t r = 0; r < rows; r++)
+        SPMD_CHECK(label[r] >= 0 && label[r] < n, SPMD_EINVAL,
+                   "softmax_cross_entropy: label %d of row %lld is outside 0..%lld (%lld classes)", (int)label[r],
+                   (long long)r, (long long)n - 1, (long long)n);
+    return SPMD_OK;
+}
+
 static spmd_status xent_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const spmd_view *logits = &args->in[LOGITS];
     const float *x = logits->data;
     const int32_t *label = args->in[LABELS].data;
     float *loss = args->out[0].data, *log_sum = args->out[1].data;
-    int64_t n = logits->shape[logits->rank - 1], rows = spmd_view_count(&args->out[0]);
-    float *row = spmd__workspace(ctx, SPMD__SPACE_KERNEL, (size_t)n * sizeof *row);
-    SPMD_CHECK(row, SPMD_ENOMEM, "softmax_cross_entropy: no memory for a row of %lld: %s", (long long)n,
-               spmd_last_error());
-    for (int64_t r = 0; r < rows; r++, x += n) {
-        SPMD_CHECK(label[r] >= 0 && label[r] < n, SPMD_EINVAL,
-                   "softmax_cross_entropy: label %d of row %lld is outside 0..%lld (%lld classes)", (int)label[r],
-                   (long long)r, (long long)n - 1, (long long)n);
-        float max = spmd__row_max(x, n);
-        memcpy(row, x, (size_t)n * sizeof *row);
-        spmd__row_exp(row, max, n);
-        float log_of_sum = logf(spmd__row_sum(row, n));
-        log_sum[r] = max + log_of_sum;
-        loss[r] = max - x[label[r]] + log_of_sum; /* not log_sum - x: large logits would swallow the logarithm */
+    int64_t n = logits->shape[logits->rank - 1], rows = spmd_view_count(&args->out[0]), most = rows_at_once(n);
+    float *max = spmd__workspace(ctx, SPMD__SPACE_KERNEL, (size_t)(most * (n + 1)) * sizeof *max), *exps = max + most;
+    SPMD_CHECK(max, SPMD_ENOMEM, "softmax_cross_entropy: no memory for %lld rows of %lld: %s", (long long)most,
+               (long long)n, spmd_last_error());
+    SPMD_TRY(check_labels(label, rows, n));
+    for (int64_t first = 0; first < rows; first += most) {
+        int64_t some = rows - first < most ? rows - first : most;
+        for (int64_t r = 0; r < some; r++)
+            max[r] = spmd__row_max(x + (first + r) * n, n);
+        spmd__rows_exp(x + first * n, max, n, some, exps);
+        for (int64_t r = 0; r < some; r++) {
+            float log_of_sum = logf(spmd__row_sum(exps + r * n, n));
+            log_sum[first + r] = max[r] + log_of_sum;
+            /* not log_sum - x: large logits would swallow the logarithm */
+            loss[first + r] = max[r] - x[(first + r) * n + label[first + r]] + log_of_sum;
+        }
     }
     return SPMD_OK;
 }
@@ -73,12 +90,14 @@ static spmd_status xent_grad_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     const int32_t *label = args->in[LABELS].data;
     const float *log_sum = args->in[LOG_SUM].data, *ct = args->in[CT].data, *x = logits->data;
     float *dx = args->out[0].data;
-    int64_t n = logits->shape[logits->rank - 1], rows = spmd_view_count(&args->in[LABELS]);
-    for (int64_t r = 0; r < rows; r++, x += n, dx += n) {
-        memcpy(dx, x, (size_t)n * sizeof *dx);
-        spmd__row_exp(dx, log_sum[r], n);
-        dx[label[r]] -= 1.0f;
-        spmd__row_scale(dx, ct[r], n);
+    int64_t n = logits->shape[logits->rank - 1], rows = spmd_view_count(&args->in[LABELS]), most = rows_at_once(n);
+    for (int64_t first = 0; first < rows; first += most) {
+        int64_t some = rows - first < most ? rows - first : most;
+        spmd__rows_exp(x + first * n, log_sum + first, n, some, dx + first * n);
+        for (int64_t r = first; r < first + some; r++) {
+            dx[r * n + label[r]] -= 1.0f;
+            spmd__row_scale(dx + r * n, ct[r], n);
+        }
     }
     return SPMD_OK;
 }

@@ -19,14 +19,14 @@ spmd_status spmd__nccl_check(ncclResult_t result, const char *what)
 
 spmd_status spmd__cuda_transport(spmd_cuda_transport *out)
 {
-    static const char *const names[] = {"auto", "p2p", "nccl"};
+    static const char *const names[] = {"auto", "p2p", "nccl", "copy"};
     const char *text = getenv("SPMD_CUDA_TRANSPORT");
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 4; k++)
         if (!strcmp(text ? text : "auto", names[k])) {
             *out = (spmd_cuda_transport)k;
             return SPMD_OK;
         }
-    return SPMD_FAIL(SPMD_EINVAL, "SPMD_CUDA_TRANSPORT='%s': expected auto, p2p or nccl", text);
+    return SPMD_FAIL(SPMD_EINVAL, "SPMD_CUDA_TRANSPORT='%s': expected auto, p2p, nccl or copy", text);
 }
 
 static bool wanted(const spmd_mesh *mesh, unsigned mask)
@@ -111,6 +111,15 @@ void spmd__cuda_disconnect(spmd_device *device)
     }
 }
 
+static bool all_reachable(const spmd_mesh *mesh)
+{
+    for (int d = 0; d < mesh->ndevices; d++)
+        for (int other = 0; other < mesh->ndevices; other++)
+            if (!(spmd__cuda_of(&mesh->devices[d])->reach >> other & 1))
+                return false;
+    return true;
+}
+
 static bool share_gpus(const spmd_mesh *mesh)
 {
     return mesh->ndevices > ((const spmd_cuda_mesh *)mesh->backend_state)->gpus;
@@ -133,10 +142,11 @@ spmd_status spmd__cuda_connect(spmd_mesh *mesh)
 {
     spmd_cuda_mesh *state = mesh->backend_state;
     SPMD_TRY(spmd__cuda_transport(&state->transport));
+    state->copies = state->transport == SPMD_CUDA_COPY || !all_reachable(mesh);
     SPMD_CHECK(state->transport != SPMD_CUDA_NCCL || !share_gpus(mesh), SPMD_EUNSUPPORTED,
                "SPMD_CUDA_TRANSPORT=nccl: NCCL wants a GPU a shard, but %d shards share %d; use p2p", mesh->ndevices,
                state->gpus);
-    if (state->transport == SPMD_CUDA_P2P || share_gpus(mesh) || complete(mesh))
+    if (state->transport == SPMD_CUDA_P2P || state->transport == SPMD_CUDA_COPY || share_gpus(mesh) || complete(mesh))
         return SPMD_OK;
     int before = 0;
     for (int d = 0; d < mesh->ndevices; d++)
@@ -184,7 +194,7 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
     spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
     spmd_mesh *mesh = ctx->mesh;
     int64_t start = spmd__now_ms();
-    cudaError_t error;
+    cudaError_t error = cudaSuccess;
     while (cuda->collective && (error = cudaStreamQuery(cuda->compute)) == cudaErrorNotReady) {
         bool late = mesh->timeout_ms && spmd__now_ms() - start > mesh->timeout_ms;
         if (!late && atomic_load(&mesh->fate) != SPMD_FATE_POISONED) {
@@ -200,6 +210,7 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
         return SPMD_FAIL(SPMD_EABORTED, "another shard failed first");
     }
     cuda->collective = false;
+    SPMD_TRY(spmd__cuda_check(error, "the shard's stream"));
     SPMD_TRY(spmd__cuda_check(cudaStreamSynchronize(cuda->compute), "the shard's stream"));
     return noted(cuda);
 }

@@ -26,12 +26,13 @@ typedef struct spmd_cuda_device {
 } spmd_cuda_device;
 
 /* auto: by size, see collectives/nccl/nccl_coll.c */
-typedef enum spmd_cuda_transport { SPMD_CUDA_AUTO, SPMD_CUDA_P2P, SPMD_CUDA_NCCL } spmd_cuda_transport;
+typedef enum spmd_cuda_transport { SPMD_CUDA_AUTO, SPMD_CUDA_P2P, SPMD_CUDA_NCCL, SPMD_CUDA_COPY } spmd_cuda_transport;
 
 typedef struct spmd_cuda_mesh {
     int gpus;      /* in this machine */
     size_t values; /* bytes of a device's slab */
     spmd_cuda_transport transport;
+    bool copies; /* kernels do not touch other GPUs' memory: inputs are copied first */
     spmd_cuda_device device[SPMD_MAX_DEVICES];
 } spmd_cuda_mesh;
 

@@ -43,6 +43,7 @@ typedef struct slot {
 typedef struct card {
     spmd_signature signature;
     const char *site;
+    spmd_told told; /* if signature.difference is set */
 } __attribute__((aligned(128))) card;
 
 typedef struct blocked {
@@ -363,14 +364,29 @@ static spmd_status compare(const meeting *m, const slot *other, int place)
     const card *one = card_of(m->ctx->mesh, group->mask, m->sequence, m->ctx->id);
     const card *two = card_of(m->ctx->mesh, group->mask, m->sequence, group->device[place]);
     const spmd_signature *a = &one->signature, *b = &two->signature;
-    const char *detail = mine->check == other->check && !strcmp(a->op, b->op) && a->dtype == b->dtype &&
-                                 a->count == b->count
-                             ? " (shapes, axis order or options differ)"
-                             : "";
-    char text[2][192];
+    char text[2][192], why[SPMD_DIFFERENCE], detail[SPMD_DIFFERENCE + 4] = "";
+    if (mine->check == other->check && !strcmp(a->op, b->op) && a->dtype == b->dtype && a->count == b->count &&
+        a->difference) {
+        a->difference(m->ctx->mesh, a->op, &one->told, &two->told, why);
+        snprintf(detail, sizeof detail, " (%s)", why);
+    }
     return SPMD_FAIL(SPMD_EMISMATCH, "shards made different calls: shard %d %s, shard %d %s%s",
                      group->device[group->me], call_text(one, text[0]), group->device[place], call_text(two, text[1]),
                      detail);
+}
+
+/* Everything by value: what the call's own thread has on its stack is gone when another one reports. */
+static void write_card(const spmd_ctx *ctx, const spmd_signature *signature, const card *last, card *out)
+{
+    out->signature = signature ? *signature : last->signature; /* the second meeting of the same call */
+    out->site = signature ? spmd__site(ctx) : last->site;
+    if (!signature || !signature->args)
+        return;
+    const spmd_view *first = &signature->args->in[0];
+    out->told.attr = *signature->args->attr;
+    out->told.nin = signature->args->nin;
+    out->told.rank = first->rank;
+    memcpy(out->told.shape, first->shape, sizeof first->shape);
 }
 
 /* This shard's line for its next meeting: mail and content, then the flag. */
@@ -381,11 +397,7 @@ static void publish(meeting *m, const spmd_signature *signature, spmd_post post,
     uint32_t before = ctx->device->meetings[mask];
     uint32_t q = before == UINT32_MAX ? 2 : before + 1; /* 0 means "running" in the table; the parity must alternate */
     const spmd_mesh *mesh = ctx->mesh;
-    card *told = card_of(mesh, mask, q, ctx->id);
-    if (signature)
-        *told = (card){*signature, spmd__site(ctx)};
-    else
-        *told = *card_of(mesh, mask, before, ctx->id); /* the second meeting of the same call */
+    write_card(ctx, signature, card_of(mesh, mask, before, ctx->id), card_of(mesh, mask, q, ctx->id));
     ctx->device->meetings[mask] = m->sequence = q;
     if (mail)
         spmd__mail_write(box_of(mesh, mask, q, ctx->id), q, signature->hash, mail);

@@ -8,12 +8,25 @@
 
 #include "spmd/op.h"
 
+/* What a report needs to say how two calls of one collective differ. */
+typedef struct spmd_told {
+    spmd_attr attr;
+    int nin, rank;
+    int64_t shape[SPMD_MAX_RANK]; /* of the first tensor */
+} spmd_told;
+
+enum { SPMD_DIFFERENCE = 640 };
+typedef void spmd_difference_fn(const spmd_mesh *mesh, const char *op, const spmd_told *a, const spmd_told *b,
+                                char text[SPMD_DIFFERENCE]);
+
 /* What must be equal on every member: `op` and `hash`; the rest is for the report. Call sites are reported as well. */
 typedef struct spmd_signature {
     const char *op;   /* name of the collective; compared as text */
     spmd_dtype dtype; /* of the first tensor */
     int64_t count;    /* elements of the first tensor */
     uint64_t hash;    /* of everything: attributes (reduction, dims, permutation), shapes and dtypes of all tensors */
+    const spmd_kernel_args *args;   /* (optional) the call, and */
+    spmd_difference_fn *difference; /* who can tell it from another one with the same op, dtype and count */
 } spmd_signature;
 
 typedef struct spmd_group {

@@ -1,38 +1,12 @@
 /* bench_collectives from outside, at tiny sizes: what scripts rely on, right results for every row, dtype and mesh, and
  * bad usage. Times are never looked at, only that there are some. */
 #include "bench/coll_rows.h"
-#include "spmd/testing.h"
-#include <cjson/cJSON.h>
-#include <sys/wait.h>
-
-enum { TEXT = 1 << 16 };
-
-/* Runs the program; its stdout (stderr where `errors`) into `text`; returns the exit code. */
-static int run(const char *arguments, bool errors, char text[TEXT])
-{
-    const char *program = getenv("SPMD_BENCH_COLLECTIVES");
-    char command[512];
-    snprintf(command, sizeof command, "%s %s %s", program ? program : "../../bin/bench_collectives", arguments,
-             errors ? "2>&1 >/dev/null" : "2>/dev/null");
-    FILE *pipe = popen(command, "r");
-    ck_assert_msg(pipe != NULL, "cannot run '%s'", command);
-    text[fread(text, 1, TEXT - 1, pipe)] = '\0';
-    int status = pclose(pipe);
-    ck_assert_msg(WIFEXITED(status), "'%s' ended by a signal", command);
-    return WEXITSTATUS(status);
-}
-
-static double number(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItem(object, key);
-    ck_assert_msg(cJSON_IsNumber(item), "'%s' is not a number", key);
-    return item->valuedouble;
-}
+#include "tests/bench/bench_output.h"
 
 START_TEST(lines_for_scripts)
 {
     static char text[TEXT];
-    ck_assert_int_eq(run("--op psum --devices 2 -b 8 -e 64 -n 2 --json", false, text), 0);
+    ck_assert_int_eq(run_bench("bench_collectives", "--op psum --devices 2 -b 8 -e 64 -n 2 --json", false, text), 0);
     int lines = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
         cJSON *object = cJSON_Parse(line);
@@ -67,7 +41,7 @@ START_TEST(every_row_is_right)
     char arguments[256];
     const char *dtype = dtypes[_i % 8], *mesh = meshes[_i / 8];
     snprintf(arguments, sizeof arguments, "--op all --dtype %s %s -b 8 -e 1K -f 128 -n 1 -w 1 --json", dtype, mesh);
-    ck_assert_int_eq(run(arguments, false, text), 0);
+    ck_assert_int_eq(run_bench("bench_collectives", arguments, false, text), 0);
     int lines = 0;
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), lines++) {
         cJSON *object = cJSON_Parse(line);
@@ -104,7 +78,7 @@ END_TEST
 START_TEST(barrier)
 {
     static char text[TEXT];
-    ck_assert_int_eq(run("--barrier --devices 3 --json", false, text), 0);
+    ck_assert_int_eq(run_bench("bench_collectives", "--barrier --devices 3 --json", false, text), 0);
     cJSON *object = cJSON_Parse(text);
     ck_assert_msg(cJSON_IsObject(object), "not a JSON object: %s", text);
     ck_assert(number(object, "bytes") == 1024);
@@ -116,9 +90,7 @@ END_TEST
 
 START_TEST(usage)
 {
-    static const struct {
-        const char *arguments, *error;
-    } rows[] = {
+    static const usage_row rows[] = {
         {"--opp psum", "no option '--opp'; the nearest is --op"},
         {"--op psun", "no collective 'psun': psum, "},
         {"--op psum,psun", "no collective 'psun'"},
@@ -134,13 +106,7 @@ START_TEST(usage)
         {"--dtype f64", "f64"},
         {"--json=yes", "--json takes no value"},
     };
-    static char text[TEXT];
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        int code = run(rows[k].arguments, true, text);
-        ck_assert_msg(code == 2, "'%s': exit code %d, wanted 2", rows[k].arguments, code);
-        ck_assert_msg(strstr(text, rows[k].error) != NULL, "'%s': no '%s' in: %s", rows[k].arguments, rows[k].error,
-                      text);
-    }
+    check_usage("bench_collectives", rows, sizeof rows / sizeof *rows);
 }
 END_TEST
 

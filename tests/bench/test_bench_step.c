@@ -1,32 +1,6 @@
 /* bench_step from outside, at tiny sizes: what scripts rely on, and bad usage. Times are only looked at for being some.
  */
-#include "spmd/testing.h"
-#include <cjson/cJSON.h>
-#include <sys/wait.h>
-
-enum { TEXT = 1 << 14 };
-
-/* Runs the program; its stdout (stderr where `errors`) into `text`; returns the exit code. */
-static int run(const char *arguments, bool errors, char text[TEXT])
-{
-    const char *program = getenv("SPMD_BENCH_STEP");
-    char command[512];
-    snprintf(command, sizeof command, "%s %s %s", program ? program : "../../bin/bench_step", arguments,
-             errors ? "2>&1 >/dev/null" : "2>/dev/null");
-    FILE *pipe = popen(command, "r");
-    ck_assert_msg(pipe != NULL, "cannot run '%s'", command);
-    text[fread(text, 1, TEXT - 1, pipe)] = '\0';
-    int status = pclose(pipe);
-    ck_assert_msg(WIFEXITED(status), "'%s' ended by a signal", command);
-    return WEXITSTATUS(status);
-}
-
-static double number(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItem(object, key);
-    ck_assert_msg(cJSON_IsNumber(item), "'%s' is not a number", key);
-    return item->valuedouble;
-}
+#include "tests/bench/bench_output.h"
 
 static const struct {
     const char *arguments;
@@ -46,11 +20,11 @@ START_TEST(a_line_for_scripts)
     static char text[TEXT];
     char arguments[256];
     snprintf(arguments, sizeof arguments, "%s -n 3 --json", runs[_i].arguments);
-    ck_assert_int_eq(run(arguments, false, text), 0);
+    ck_assert_int_eq(run_bench("bench_step", arguments, false, text), 0);
     cJSON *object = cJSON_Parse(text);
     ck_assert_msg(cJSON_IsObject(object), "not a JSON object: %s", text);
-    static const char *const positive[] = {"ms_per_step", "examples_per_s", "gflops",       "limit_gflops", "share",
-                                           "share_p10",   "peak_rss",       "first_step_s", "loss"};
+    static const char *const positive[] = {"ms_per_step", "examples_per_s", "gflops",         "limit_gflops", "share",
+                                           "share_p10",   "peak_rss",       "first_step_end", "loss"};
     for (size_t k = 0; k < sizeof positive / sizeof *positive; k++)
         ck_assert_msg(number(object, positive[k]) > 0, "%s is not positive: %s", positive[k], text);
     double ms = number(object, "ms_per_step");
@@ -66,9 +40,7 @@ END_TEST
 
 START_TEST(usage)
 {
-    static const struct {
-        const char *arguments, *error;
-    } rows[] = {
+    static const usage_row rows[] = {
         {"--modell mlp", "no option '--modell'; the nearest is --model"},
         {"--model mpl", "no model 'mpl': use mlp or shared-mlp"},
         {"--mode manual", "--mode 'manual': explicit or auto"},
@@ -76,13 +48,7 @@ START_TEST(usage)
         {"--devices 0", "--devices '0': needs a whole number from 1 to 64"},
         {"--dtype f99", "f99"},
     };
-    static char text[TEXT];
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        int code = run(rows[k].arguments, true, text);
-        ck_assert_msg(code == 2, "'%s': exit code %d, wanted 2", rows[k].arguments, code);
-        ck_assert_msg(strstr(text, rows[k].error) != NULL, "'%s': no '%s' in: %s", rows[k].arguments, rows[k].error,
-                      text);
-    }
+    check_usage("bench_step", rows, sizeof rows / sizeof *rows);
 }
 END_TEST
 

@@ -20,6 +20,7 @@ START_TEST(usage)
         {"trian", 2, "", "no command 'trian'; the nearest is train"},
         {"lesson", 2, "", "which lesson? training or multi-device"},
         {"lesson cooking", 2, "", "there is no lesson cooking"},
+        {"lesson multi-device --devices 1 --out %s", 1, "", "has 1 device, needs 2 or more"},
         {"lesson training --quick --full", 2, "", "give one"},
         {"lesson training --out /dev/null/x", 1, "",
          "cannot write the report '/dev/null/x/report.html': Not a directory"},

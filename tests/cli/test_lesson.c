@@ -22,8 +22,8 @@ static const char *const training_said[] = {"differ by 0.",
                                             "clip_by_global_norm",
                                             "nu/w3",
                                             NULL};
-static const char *const multi_said[] = {"P(-,data,-)",    "P(-,model)", "│   0   │   1   │", "│  0,1  │", "420",
-                                         "drop the pmean", NULL};
+static const char *const multi_said[] = {"P(-,data,-)", "P(-,model)",     "│  0,1  │", "│  0,2  │",
+                                         "420",         "drop the pmean", NULL};
 
 static const struct {
     const char *arguments;

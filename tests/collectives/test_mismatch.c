@@ -154,6 +154,36 @@ static void check_named(collective op, int k, const char *what)
                   spmd_last_error());
 }
 
+/* The words for a difference that only the options show: with both values, in the order of the report. */
+static const struct {
+    int op, kind; /* a negative op: every one */
+    const char *format, *odd, *usual;
+} words[] = {
+    {-1, SHAPE, "(shapes %s and %s)", "[4,3,4]", "[4,4,3]"},
+    {-1, AXES_ORDER, "(axes '%s' and '%s')", "y,x", "x,y"},
+    {-1, GROUPS, "(groups %s and %s)", "0,1;2,3", "none"},
+    {LIST, OPTIONS, "(lists of %s and %s tensors)", "1", "2"},
+    {GATHER, OPTIONS, "(dim %s and %s)", "1", "0"},
+    {SCATTER, OPTIONS, "(tiled %s and %s)", "0", "1"},
+    {EXCHANGE, OPTIONS, "(tiled %s and %s)", "0", "1"},
+    {PERMUTE, OPTIONS, "(shard 1 receives from %s and from %s)", "1", "0"},
+    {SHUFFLE, OPTIONS, "(shard 0 receives from %s and from %s)", "1", "0"},
+    {BROADCAST, OPTIONS, "(source %s and %s)", "1", "0"},
+};
+
+static void check_words(collective op, int k)
+{
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        if (words[w].kind != 1 << k || (words[w].op >= 0 && words[w].op != (int)op))
+            continue;
+        char text[96];
+        bool first = strstr(spmd_last_error(), odd) < strstr(spmd_last_error(), usual);
+        snprintf(text, sizeof text, words[w].format, first ? words[w].odd : words[w].usual,
+                 first ? words[w].usual : words[w].odd);
+        check_named(op, k, text);
+    }
+}
+
 static void check_kind(collective op, int k, spmd_job *job, run_args *args)
 {
     *args = (run_args){op, 1u << k, (int)(op + (unsigned)k) % 4};
@@ -163,6 +193,7 @@ static void check_kind(collective op, int k, spmd_job *job, run_args *args)
                   spmd_last_error());
     ck_assert_msg(seconds() - start < 5, "op %d, %s: %g s", op, kind_names[k], seconds() - start);
     check_named(op, k, usual);
+    check_words(op, k);
     check_named(op, k, 1u << k == SKIPPED ? last : 1u << k == RETURNED ? "returned 1 outputs" : odd);
     ck_assert_ptr_null(job->out[0]);
     args->how = 0;

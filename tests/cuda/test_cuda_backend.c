@@ -49,6 +49,19 @@ START_TEST(shards_share_gpus)
 }
 END_TEST
 
+START_TEST(copies_have_the_bits_of_peer_memory)
+{
+    float want[ELEMENTS], got[ELEMENTS];
+    emu_configure(4, EMU_RANDOM, 1);
+    setenv("SPMD_CUDA_TRANSPORT", "p2p", true);
+    ck_spmd_ok(job_result("data=4", STEPS, true, want));
+    setenv("SPMD_CUDA_TRANSPORT", "copy", true);
+    ck_spmd_ok(job_result("data=4", STEPS, true, got));
+    expect_equal("copy", got, want);
+    ck_assert_msg(emu_reports(NULL) == 0, "%s", emu_report_text(NULL));
+}
+END_TEST
+
 START_TEST(nccl_is_close)
 {
     float want[ELEMENTS], got[ELEMENTS];
@@ -60,7 +73,7 @@ START_TEST(nccl_is_close)
     for (int i = 0; i < ELEMENTS; i++)
         ck_assert_float_eq_tol(got[i], want[i], 1e-5f);
     setenv("SPMD_CUDA_TRANSPORT", "mpi", true);
-    ck_spmd_fails(job_result("data=4", 1, false, got), SPMD_EINVAL, "expected auto, p2p or nccl");
+    ck_spmd_fails(job_result("data=4", 1, false, got), SPMD_EINVAL, "expected auto, p2p, nccl or copy");
 }
 END_TEST
 
@@ -130,7 +143,8 @@ START_TEST(handles_are_there)
 END_TEST
 
 SPMD_TEST_MAIN("cuda_backend", tcase_add_test(tc, schedules_give_the_same_bits);
-               tcase_add_loop_test(tc, shards_share_gpus, 1, 4); tcase_add_test(tc, nccl_is_close);
+               tcase_add_loop_test(tc, shards_share_gpus, 1, 4);
+               tcase_add_test(tc, copies_have_the_bits_of_peer_memory); tcase_add_test(tc, nccl_is_close);
                tcase_add_test(tc, programs_become_graphs); tcase_add_test(tc, no_gpu_says_so);
                tcase_add_test(tc, handles_are_there);)
 #else

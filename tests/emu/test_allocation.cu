@@ -114,6 +114,7 @@ START_TEST(memory_freed_in_stream_order_must_be_idle)
     }
     ck_assert(emu_reports("stream-race") + emu_reports("memcheck") > 0);
     emu_clear_reports();
+    ck_cuda(cudaEventDestroy(e));
 }
 END_TEST
 

@@ -47,6 +47,14 @@ static lt make_lt(cudaDataType type, cublasLtEpilogue_t epilogue)
     return t;
 }
 
+static void unmake_lt(const lt &t)
+{
+    ck_blas(cublasLtMatmulDescDestroy(t.desc));
+    for (cublasLtMatrixLayout_t layout : {t.a, t.b, t.d})
+        ck_blas(cublasLtMatrixLayoutDestroy(layout));
+    ck_blas(cublasLtDestroy(t.handle));
+}
+
 static cublasStatus_t run(const lt &t, const cublasLtMatmulAlgo_t *algo = nullptr, void *workspace = nullptr,
                           size_t size = 0)
 {
@@ -95,6 +103,7 @@ START_TEST(epilogues_are_right)
             }
             ck_near(bias[i], want, tolerance, "bias", i);
         }
+        unmake_lt(t);
     }
     ck_clean();
 }
@@ -123,6 +132,8 @@ START_TEST(heuristics_keep_their_word)
     t.da = static_cast<char *>(t.da) + 4;
     ck_assert(run(t, &result[1].algo) == CUBLAS_STATUS_NOT_SUPPORTED);
     ck_found("blas", "A at");
+    ck_blas(cublasLtMatmulPreferenceDestroy(preference));
+    unmake_lt(t);
 }
 END_TEST
 
@@ -143,6 +154,8 @@ START_TEST(one_workspace_on_two_streams_is_a_race)
     }
     ck_cuda(cudaDeviceSynchronize());
     ck_found("stream-race", "cublasLtMatmul");
+    unmake_lt(t);
+    unmake_lt(u);
 }
 END_TEST
 
@@ -168,6 +181,8 @@ START_TEST(wrong_arguments_are_refused)
     ck_blas(run(t));
     ck_assert(cudaDeviceSynchronize() == cudaErrorIllegalAddress);
     ck_found("memcheck", "host memory");
+    unmake_lt(t);
+    ck_assert_int_eq(emu_live("cuBLAS handle"), 0);
 }
 END_TEST
 

@@ -99,7 +99,7 @@ START_TEST(many_readers_and_a_writer)
     RUN(read_common, BLOCKS, x, out, false);
     ck_clean();
     RUN(read_then_write, BLOCKS, x, out, false);
-    ck_found("race", "it in the same launch");
+    ck_found("race", "in the same launch");
     RUN(read_common, BLOCKS, x, out, true);
     ck_found("race", "Blocks run in any order");
 }

@@ -105,7 +105,7 @@ START_TEST(overwriting_what_others_still_read_is_found)
         ck_assert(got[i] == 2 * (THREADS - 1 - i % THREADS) + 1);
     ck_clean();
     RUN(two_rounds, THREADS * sizeof(float), out, false);
-    ck_found("racecheck", "read with no barrier between");
+    ck_found("racecheck", "read at test_smem.cu:");
 }
 END_TEST
 

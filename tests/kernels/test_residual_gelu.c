@@ -111,6 +111,42 @@ START_TEST(shared_by_a_batch)
 }
 END_TEST
 
+/* 300 ones, which bf16 would stop counting at 256, from products in two forms; and one more, not from a product, before
+ * or after the others are met. */
+enum { ONES = 150 };
+
+static spmd_status counted(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    bool cast = *(const int *)user & 1, last = *(const int *)user & 2;
+    spmd_tensor one, bias, w = in[0], y;
+    SPMD_TRY(spmd_full(ctx, 1, SPMD_BF16, SPMD_SHAPE(1, 1), &one));
+    SPMD_TRY(spmd_full(ctx, 0, SPMD_BF16, SPMD_SHAPE(1), &bias));
+    if (cast)
+        SPMD_TRY(spmd_cast(ctx, &w, SPMD_BF16, &w));
+    out[0] = one;
+    if (!last)
+        SPMD_TRY(spmd_add(ctx, &out[0], &w, &out[0]));
+    for (int k = 0; k < ONES; k++) {
+        SPMD_TRY(spmd_matmul(ctx, &one, &w, false, false, &y));
+        SPMD_TRY(spmd_add(ctx, &out[0], &y, &out[0]));
+        SPMD_TRY(spmd_linear(ctx, &one, &w, &bias, &y));
+        SPMD_TRY(spmd_add(ctx, &out[0], &y, &out[0]));
+    }
+    return last ? spmd_add(ctx, &out[0], &w, &out[0]) : SPMD_OK;
+}
+
+START_TEST(sums_of_many_are_kept_in_f32)
+{
+    bool f32 = _i & 1; /* the parameter, cast to bf16; else it is bf16 itself, and its gradient rounded once */
+    spmd_value in = spmd_value_zeros(f32 ? SPMD_F32 : SPMD_BF16, NULL, SPMD_SHAPE(1, 1)), grad;
+    spmd_value ct = spmd_value_zeros(SPMD_BF16, NULL, SPMD_SHAPE(1, 1));
+    spmd_value_set(&ct, 0, 1);
+    ck_spmd_ok(spmd_test_vjp(counted, &_i, 1, &in, &ct, &grad));
+    ck_assert_double_eq(spmd_value_at(&grad, 0), f32 ? 2 * ONES + 1 : 2 * ONES); /* 301 is no bf16: to even, 300 */
+    spmd_values_free((spmd_value[]){in, ct, grad}, 3);
+}
+END_TEST
+
 START_TEST(refuses)
 {
     block_fn *fn = fused;
@@ -126,4 +162,5 @@ END_TEST
 
 SPMD_TEST_MAIN("residual_gelu", tcase_add_loop_test(tc, fused_like_composed, 0, 3); tcase_add_test(tc, gradient);
                tcase_add_loop_test(tc, both_operands_are_one_tensor, 0, 4);
-               tcase_add_loop_test(tc, shared_by_a_batch, 0, 4); tcase_add_test(tc, refuses);)
+               tcase_add_loop_test(tc, shared_by_a_batch, 0, 4);
+               tcase_add_loop_test(tc, sums_of_many_are_kept_in_f32, 0, 4); tcase_add_test(tc, refuses);)

@@ -74,7 +74,7 @@ START_TEST(steps_after_the_first_take_no_memory)
     const char *name = _i ? "shared-mlp" : "mlp";
     spmd_mesh *mesh;
     spmd_trainer *trainer;
-    spmd_train_options options = small_options(name, 32);
+    spmd_train_options options = small_options(name, 64); /* the block's weight is packed */
     atomic_int own = 0;
     static float x[BATCH * INPUTS];
     static int32_t y[BATCH];

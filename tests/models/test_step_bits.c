@@ -17,7 +17,7 @@ static uint64_t fingerprint(const char *axes, const char *model, spmd_dtype comp
     spmd_mesh_set_log(mesh, silent, NULL);
     ck_spmd_ok(spmd_train_defaults(model, &options));
     options.config.inputs = INPUTS;
-    options.config.width = 16;
+    options.config.width = 64; /* so that the block's weight is packed */
     options.config.repeats = 5;
     options.config.compute = compute;
     options.batch = BATCH;

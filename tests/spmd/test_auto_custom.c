@@ -51,14 +51,24 @@ static const row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
+/* Outlives the launch, as kernels on a stream need it. */
+typedef struct kernel {
+    spmd_custom_op op;
+    const char *type; /* NULL: any */
+} kernel;
+
+static kernel kernel_of(const char *rule, const char *type)
+{
+    return (kernel){{.name = "product", .shape = product_shape, .host = product_host, .rule = rule}, type};
+}
+
 static spmd_status multiply(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
-    const row *r = user;
-    const spmd_custom_op op = {.name = "product", .shape = product_shape, .host = product_host, .rule = r->rule};
+    const kernel *k = user;
     char type[256];
-    SPMD_TRY(spmd_custom(ctx, &op, in, 2, out, 1));
+    SPMD_TRY(spmd_custom(ctx, &k->op, in, 2, out, 1));
     spmd_tensor_format(ctx, out, type, sizeof type);
-    SPMD_CHECK(!r->type || !strcmp(type, r->type), SPMD_EUSER, "the product is %s", type);
+    SPMD_CHECK(!k->type || !strcmp(type, k->type), SPMD_EUSER, "the product is %s", type);
     return SPMD_OK;
 }
 
@@ -79,8 +89,9 @@ static void run(spmd_shard_fn *fn, void *user, bool automatic, const char *const
 START_TEST(a_rule_keeps_the_data_cut)
 {
     auto_run got, want;
-    run(multiply, (void *)&rows[_i], true, rows[_i].spec, 1, &got);
-    run(multiply, &(row){.rule = rows[_i].rule}, false, rows[_i].spec, 1, &want);
+    kernel cut = kernel_of(rows[_i].rule, rows[_i].type), whole = kernel_of(rows[_i].rule, NULL);
+    run(multiply, &cut, true, rows[_i].spec, 1, &got);
+    run(multiply, &whole, false, rows[_i].spec, 1, &want);
     ck_assert_int_eq(spmd_value_count_wrong(&got.out[0], &want.out[0]), 0);
     ck_assert_int_eq(got.stats.collectives, rows[_i].calls);
     spmd_values_free(got.out, 1);
@@ -129,9 +140,10 @@ START_TEST(bad_rules_are_named)
     spmd_value in[2] = {spmd_value_exact(SPMD_F32, "", SPMD_SHAPE(8, 6), 1),
                         spmd_value_exact(SPMD_F32, "", SPMD_SHAPE(6, 4), 2)},
                out = {.spec = ""};
-    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
-        ck_spmd_fails(spmd_test_run("x=1", multiply, &(row){.rule = bad[k][0]}, 2, in, 1, &out), SPMD_EINVAL,
-                      bad[k][1]);
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        kernel wrong = kernel_of(bad[k][0], NULL);
+        ck_spmd_fails(spmd_test_run("x=1", multiply, &wrong, 2, in, 1, &out), SPMD_EINVAL, bad[k][1]);
+    }
     spmd_values_free(in, 2);
 }
 END_TEST
