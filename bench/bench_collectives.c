@@ -85,7 +85,7 @@ static void print_row(const bench *b, const coll_row *row, const coll_result *r)
     double algbw = algorithm_bandwidth(b, r);
     if (r->wrong >= 0)
         snprintf(wrong, sizeof wrong, "%lld", (long long)r->wrong);
-    printf("%-12s %10s %9.2f %9.2f %9.2f %8.2f %8.2f %5.0f %% %10.2f %10.2f %6lld %6s\n", row->name,
+    printf("%-17s %10s %9.2f %9.2f %9.2f %8.2f %8.2f %5.0f %% %10.2f %10.2f %6lld %6s\n", row->name,
            bench_size_text(r->bytes, size), r->us, r->us_low, r->us_high, algbw, algbw * row->bus(b->setup.groups.n),
            100 * r->stream_us / r->us, r->honest_us, r->write_read_us, (long long)r->calls, wrong);
     fflush(stdout);
@@ -95,7 +95,7 @@ static int run_op(bench *b, const coll_row *row)
 {
     const arguments *args = b->args;
     if (!args->json)
-        printf("\n%-12s %10s %9s %9s %9s %8s %8s %7s %10s %10s %6s %6s   busbw = algbw * %s\n", "op", "size", "us",
+        printf("\n%-17s %10s %9s %9s %9s %8s %8s %7s %10s %10s %6s %6s   busbw = algbw * %s\n", "op", "size", "us",
                "p10", "p90", "algbw", "busbw", "share", "honest us", "wr+rd us", "calls", "wrong", row->bus_formula);
     for (int64_t bytes = args->begin; bytes <= args->end; bytes *= args->factor) {
         coll_result result;
@@ -151,7 +151,8 @@ static int run_ops(bench *b)
             if (!row)
                 return bench_usage(b->program,
                                    "no collective '%.*s': psum, pmean, pmax, pmin, all_gather, psum_scatter, "
-                                   "all_to_all, ppermute, pbroadcast, or all",
+                                   "all_to_all, ppermute, pbroadcast, pshuffle, ragged_all_to_all, psum_list, "
+                                   "psum_groups, or all",
                                    (int)length, name);
             int code = measuring ? run_op(b, row) : CLI_OK;
             if (code != CLI_OK)

@@ -1,6 +1,7 @@
 /* One row a collective. Inputs are small integers, so every result has one right value, whatever the order of sums. */
 #include "bench/coll_rows.h"
 #include "spmd/half.h"
+#include <stdio.h>
 #include <string.h>
 
 double coll_input(spmd_dtype dtype, int group, int place, int64_t i)
@@ -52,6 +53,11 @@ static double at(const coll_check *c, int place, int64_t i)
 static double twice_rest(int n) /* every byte goes out once to be added, and the result once to the others */
 {
     return 2.0 * (n - 1) / n;
+}
+
+static double four_times_rest(int n) /* of two tensors */
+{
+    return 2 * twice_rest(n);
 }
 
 static double rest(int n) /* all but the shard's own part crosses */
@@ -118,6 +124,17 @@ static double from_last(const coll_check *c, int64_t i)
     return at(c, c->n - 1, i);
 }
 
+static double reversed(const coll_check *c, int64_t i)
+{
+    return at(c, c->n - 1 - c->place, i);
+}
+
+static double sum_of_pair(const coll_check *c, int64_t i)
+{
+    int first = c->place / 2 * 2;
+    return at(c, first, i) + (first + 1 < c->n ? at(c, first + 1, i) : 0);
+}
+
 static spmd_status run_psum(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, int n, spmd_tensor *out)
 {
     (void)n;
@@ -177,6 +194,34 @@ static spmd_status run_pbroadcast(spmd_ctx *ctx, const spmd_tensor *in, const ch
     return spmd_pbroadcast(ctx, in, axes, n - 1, out);
 }
 
+/* Backwards: the last shard's goes to the first. */
+static spmd_status run_pshuffle(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, int n, spmd_tensor *out)
+{
+    int source[SPMD_MAX_DEVICES];
+    for (int k = 0; k < n; k++)
+        source[k] = n - 1 - k;
+    return spmd_pshuffle(ctx, in, axes, source, n, out);
+}
+
+/* The tensor twice, which can only be read then; the size is that of one. */
+static spmd_status run_list(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, int n, spmd_tensor *out)
+{
+    (void)n;
+    spmd_tensor both[2] = {*in, *in};
+    SPMD_TRY(spmd_psum_list(ctx, both, 2, axes, both));
+    *out = both[0];
+    return SPMD_OK;
+}
+
+/* By pairs of neighbours; an odd one stays alone. */
+static spmd_status run_groups(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, int n, spmd_tensor *out)
+{
+    char groups[4 * SPMD_MAX_DEVICES] = "";
+    for (int k = 0, used = 0; k < n; k++)
+        used += snprintf(groups + used, sizeof groups - (size_t)used, "%s%d", !k ? "" : k % 2 ? "," : ";", k);
+    return spmd_psum_groups(ctx, in, axes, groups, out);
+}
+
 const coll_row coll_rows[] = {
     {"psum", twice_rest, "2(n-1)/n", .reduces = true, .in_place = true, .run = run_psum, .expect = sum_of},
     {"pmean", twice_rest, "2(n-1)/n", .reduces = true, .in_place = true, .run = run_pmean, .expect = mean_of},
@@ -188,6 +233,10 @@ const coll_row coll_rows[] = {
     {"all_to_all", rest, "(n-1)/n", .cuts = true, .run = run_all_to_all, .expect = exchanged},
     {"ppermute", whole, "1", .run = run_ppermute, .expect = from_left},
     {"pbroadcast", whole, "1", .run = run_pbroadcast, .expect = from_last},
+    {"pshuffle", whole, "1", .run = run_pshuffle, .expect = reversed},
+    {"ragged_all_to_all", rest, "(n-1)/n", .cuts = true, .run = coll_run_ragged, .expect = exchanged},
+    {"psum_list", four_times_rest, "4(n-1)/n", .reduces = true, .run = run_list, .expect = sum_of},
+    {"psum_groups", whole, "1", .reduces = true, .in_place = true, .run = run_groups, .expect = sum_of_pair},
 };
 const int coll_nrows = sizeof coll_rows / sizeof *coll_rows;
 

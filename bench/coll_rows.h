@@ -34,6 +34,9 @@ extern const coll_row coll_rows[];
 extern const int coll_nrows;
 const coll_row *coll_find(const char *name, size_t length); /* NULL: no such row */
 
+/* As all_to_all; every call makes its tables anew, by two small ops. */
+spmd_status coll_run_ragged(spmd_ctx *ctx, const spmd_tensor *in, const char *axes, int n, spmd_tensor *out);
+
 /* Element i of the input of the shard at `place` of `group`: 0..4, so that the sum of 64 shards is exact in every
  * dtype (in i8 and u8 it wraps, as it should); 0 or 1 for bool. */
 double coll_input(spmd_dtype dtype, int group, int place, int64_t i);

@@ -71,8 +71,8 @@ foreach(source IN LISTS tests)
             SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};SPMD_TEST_BACKEND=host-strict")
         if(SPMD_CUDA STREQUAL "EMU")
             set(slab 4) # MiB; small ones, because emulated memory is filled with NaN when it is taken
-            if(name STREQUAL "test_large")
-                set(slab 64)
+            if(name MATCHES "^test_(large|coll_faults)$")
+                set(slab 160)
             endif()
             add_test(NAME emu/${folder}/${name} COMMAND ${name}
                 WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})

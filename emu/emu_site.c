@@ -29,7 +29,7 @@ static bool ask_addr2line(const char *object, uintptr_t address, char *text, siz
     while (answer && fgets(line, sizeof line, answer)) { /* innermost inlined function first */
         line[strcspn(line, "\n ")] = '\0';
         if (!found && is_users(line)) {
-            snprintf(text, size, "%s", line);
+            snprintf(text, size, "%.150s", line);
             found = true;
         }
     }
@@ -38,21 +38,39 @@ static bool ask_addr2line(const char *object, uintptr_t address, char *text, siz
     return found;
 }
 
-void emu_site_text(const void *site, char *text, size_t size)
+static void look_up(const void *site, char *text, size_t size)
 {
     Dl_info object = {0};
     struct link_map *map = NULL;
     char program[64]; /* addr2line is another process: /proc/self would be its own */
     snprintf(program, sizeof program, "/proc/%ld/exe", (long)getpid());
-    if (!site) {
-        snprintf(text, size, "an unknown place");
-        return;
-    }
     if (!dladdr1(site, &object, (void **)&map, RTLD_DL_LINKMAP))
         map = NULL;                                                 /* linked statically */
     uintptr_t call = (uintptr_t)site - 1 - (map ? map->l_addr : 0); /* the return address is behind the call */
     const char *file = map && map->l_name[0] ? map->l_name : program;
     if (!ask_addr2line(file, call, text, size))
-        snprintf(text, size, "%s+0x%zx (build with -g to see the line)", object.dli_sname ? object.dli_sname : "code",
-                 (size_t)call);
+        snprintf(text, size, "%.100s+0x%zx (build with -g to see the line)",
+                 object.dli_sname ? object.dli_sname : "code", (size_t)call);
+}
+
+void emu_site_text(const void *site, char *text, size_t size)
+{
+    enum { KEPT = 256, TEXT = 160 }; /* a process for each question is slow */
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static struct {
+        const void *site;
+        char text[TEXT];
+    } kept[KEPT];
+    if (!site) {
+        snprintf(text, size, "an unknown place");
+        return;
+    }
+    pthread_mutex_lock(&mutex);
+    size_t at = (uintptr_t)site % KEPT;
+    if (kept[at].site != site) {
+        look_up(site, kept[at].text, TEXT);
+        kept[at].site = site;
+    }
+    snprintf(text, size, "%s", kept[at].text);
+    pthread_mutex_unlock(&mutex);
 }

@@ -68,14 +68,18 @@ typedef struct spmd_test {
     int nin, nout;
     const spmd_value *in;
     const char *const *out_specs; /* nout of them */
-    /* What the outputs must be on this mesh: fills want[k] (spmd_value_...; the caller frees them). */
+    /* What the outputs must be: those of another shard function, which is known to be right; */
+    spmd_shard_fn *same_as;
+    /* or, if that is NULL, computed for this mesh: fills want[k] (spmd_value_...; the caller frees them). */
     void (*want)(const spmd_mesh *mesh, const spmd_value *in, spmd_value *want, void *user);
+    bool failures;               /* also with every collective and every allocation failing in turn */
     double tolerance;            /* 0: every element exactly; negative: spmd_test_tolerance of the dtype */
     const char *const *meshes;   /* ends with NULL */
     const char *const *backends; /* ends with NULL; NULL: $SPMD_TEST_BACKEND, or host and host-strict */
 } spmd_test;
 /* spmd_test_everywhere - runs the test on every mesh and backend, each twice, which must give the same bits; asserts
- * that launches succeed and outputs are right, naming mesh, backend, output and element. */
+ * that launches succeed and outputs are right, naming mesh, backend, output and element. With `failures` on each of
+ * them spmd_test_each_failure as well. */
 SPMD_API void spmd_test_everywhere(const spmd_test *test);
 
 /* spmd_test_each_failure - runs `scenario` on a fresh mesh with the first, second, ... `operation` failing (see

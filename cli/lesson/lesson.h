@@ -21,10 +21,9 @@ typedef struct lesson {
     spmd_trainer *trainer; /* the one that is trained and kept; NULL before that */
     course course;
     spmd_train_result result;
-    int32_t *predicted;  /* [test count], after the evaluation */
-    float *confidence;   /* the probabilities of those */
-    double accuracy[2];  /* of f32 and of bf16, on what was evaluated; NaN: not known */
-    double one_device_s; /* examples/s of the baseline */
+    int32_t *predicted; /* [test count], after the evaluation */
+    float *confidence;  /* the probabilities of those */
+    double accuracy[2]; /* of f32 and of bf16, on what was evaluated; NaN: not known */
 } lesson;
 
 typedef spmd_status lesson_step(lesson *l);
@@ -49,6 +48,5 @@ void lesson_confusion_count(const spmd_examples *examples, const int32_t *predic
 void lesson_confusion_show(page *p, const char *dataset, int64_t counts[LESSON_CLASSES][LESSON_CLASSES]);
 /* One row of a table: name, dtype, global shape, spec, block, what devices hold. */
 void lesson_array_row(page *p, const char *name, const spmd_array *array);
-double lesson_now(void);
 
 #endif

@@ -51,7 +51,6 @@ spmd_status lesson_scaling(lesson *l)
     one.batch = l->train.batch / devices;
     SPMD_TRY(time_on(l, "data=1", &one, &single, NULL));
     SPMD_TRY(time_on(l, l->axes, &l->train, &all, NULL));
-    l->one_device_s = single.examples_per_s;
     double ratio = all.examples_per_s / single.examples_per_s;
     page_table(p, "what|devices|batch|ms a step|examples/s|times one device");
     scaling_row(p, "baseline", 1, one.batch, &single, 1);

@@ -8,7 +8,7 @@
 
 enum { ROW_EVERY = 25 };
 
-double lesson_now(void)
+static double now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -43,12 +43,11 @@ static bool on_step(void *user, const spmd_metrics *m)
     lesson *l = w->l;
     w->failed = !course_add(&l->course, m);
     if (m->step == 1)
-        w->first_end = lesson_now();
+        w->first_end = now();
     if (m->step == 1 || m->step % ROW_EVERY == 0 || m->step == l->steps) {
         char rate[32] = "-";
         if (m->step > 1)
-            snprintf(rate, sizeof rate, "%.0f",
-                     (double)((m->step - 1) * l->train.batch) / (lesson_now() - w->first_end));
+            snprintf(rate, sizeof rate, "%.0f", (double)((m->step - 1) * l->train.batch) / (now() - w->first_end));
         page_row(&l->page, "%lld|%.5f|%.4f|%.4f|%.6f|%s", (long long)m->step, m->loss, m->accuracy, m->grad_norm,
                  m->rate, rate);
         if (l->options->json)

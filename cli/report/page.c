@@ -13,7 +13,6 @@ static const char style[] =
     "body{background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;"
     "padding:0 1rem}\n"
     "h1{font-size:1.7rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid var(--line)}\n"
-    "nav{columns:2;font-size:.9rem}nav a{display:block;color:inherit}\n"
     "pre{background:var(--card);padding:.8rem;overflow-x:auto;font-size:.82rem;line-height:1.3}\n"
     ".wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;margin:.8rem 0}\n"
     "th,td{padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);text-align:left;white-space:nowrap}\n"

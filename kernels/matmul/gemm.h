@@ -20,7 +20,7 @@ typedef struct spmd__gemm_case {
     bool share_b;                  /* one B for all of the batch */
     bool accumulate;               /* add to out; without bias */
     uint32_t value_b;              /* which value of the launch B is (a view's `value`), 0: it is not worth asking */
-    bool packed_b;                 /* B is what spmd__pack_weight made; f32, oneDNN only */
+    bool packed_b;                 /* B lies in panels, as spmd__pack_weight makes them; f32, oneDNN only */
 } spmd__gemm_case;
 
 spmd_status spmd__gemm(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
@@ -37,18 +37,10 @@ spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const voi
 /* The same question without running it. */
 spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, bool *known);
 
-/* *packed: B as spmd__packed_case has it, if it is used so often that making it pays (see pack_weight.c) and oneDNN
- * takes it; else NULL. It stays until the launch ends. */
-spmd_status spmd__pack_weight(spmd_ctx *ctx, const spmd__gemm_case *c, const void *b, bool bias, const float **packed);
-/* The case in f32, with B in panels. */
-static inline spmd__gemm_case spmd__packed_case(const spmd__gemm_case *c)
-{
-    spmd__gemm_case packed = *c;
-    packed.dtype = packed.out_dtype = SPMD_F32;
-    packed.packed_b = true;
-    packed.transpose_b = false;
-    return packed;
-}
+/* *packed: B in f32 and in the form that the products like best, if it is used so often that making it pays (see
+ * pack_weight.c), else NULL; it stays until the launch ends. *wide: the same product in f32, with this B. */
+spmd_status spmd__pack_weight(spmd_ctx *ctx, const spmd__gemm_case *c, const void *b, bool bias, spmd__gemm_case *wide,
+                              const float **packed);
 
 /* On the device's stream, by cublasLt; `addend` (c->accumulate: what is added; may be out itself) or NULL. f32 products
  * use TF32 only with SPMD_TF32=1 in the environment when the mesh first multiplies. */

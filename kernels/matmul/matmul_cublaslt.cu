@@ -196,8 +196,8 @@ spmd_status product_of_nothing(spmd_ctx *ctx, const spmd__gemm_case *c, const vo
                                 "matmul");
     if (!bias)
         return spmd__cuda_check(cudaMemsetAsync(out, 0, bytes, spmd__cuda_stream(ctx)), "matmul");
-    spmd_view from = {(void *)bias, c->dtype, 1, {c->n}, {1}};
-    spmd_view to = {out, c->out_dtype, 2, {c->batch * c->m, c->n}, {c->n, 1}};
+    spmd_view from = {(void *)bias, c->dtype, 1, {c->n}, {1}, 0};
+    spmd_view to = {out, c->out_dtype, 2, {c->batch * c->m, c->n}, {c->n, 1}, 0};
     spmd_kernel_args args = {NULL, 1, 1, &from, &to, 0};
     return spmd_kernel::for_size(spmd_dtype_size(c->dtype), [&](auto t) {
         typedef typename decltype(t)::type T;

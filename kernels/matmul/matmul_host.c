@@ -17,7 +17,6 @@ static void gemm_of_nothing(const spmd__gemm_case *c, const void *bias, void *ou
     }
 }
 
-/* b: row-major, or the panels that spmd__pack_weight made of it. */
 static spmd_status gemm_f32(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const float *b, const void *bias,
                             void *out)
 {
@@ -26,12 +25,10 @@ static spmd_status gemm_f32(spmd_ctx *ctx, const spmd__gemm_case *c, const void 
     return done ? SPMD_OK : spmd__gemm_reference(ctx, c, a, b, bias, out);
 }
 
-/* The same product with everything in f32. */
-static spmd_status gemm_wide(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const float *packed,
-                             const void *bias, void *out)
+/* The same product with everything in f32; `packed`: B so already, or NULL. */
+static spmd_status gemm_wide(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b,
+                             const spmd__gemm_case *wide, const float *packed, const void *bias, void *out)
 {
-    spmd__gemm_case wide = packed ? spmd__packed_case(c) : *c;
-    wide.dtype = wide.out_dtype = SPMD_F32;
     int64_t na = c->batch * c->m * c->k, nout = c->batch * c->m * c->n;
     int64_t nb = packed ? 0 : (c->share_b ? 1 : c->batch) * c->k * c->n;
     int64_t nbias = bias ? c->n : 0, nwide = c->out_dtype == SPMD_F32 ? 0 : nout;
@@ -46,7 +43,7 @@ static spmd_status gemm_wide(spmd_ctx *ctx, const spmd__gemm_case *c, const void
         spmd__widen(c->out_dtype, out, nout, wout);
     if (bias)
         spmd__widen(c->dtype, bias, nbias, wbias);
-    SPMD_TRY(gemm_f32(ctx, &wide, wa, packed ? packed : wb, bias ? wbias : NULL, wout));
+    SPMD_TRY(gemm_f32(ctx, wide, wa, packed ? packed : wb, bias ? wbias : NULL, wout));
     if (nwide)
         spmd__narrow(c->out_dtype, wout, nout, out);
     return SPMD_OK;
@@ -67,10 +64,10 @@ spmd_status spmd__gemm(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, c
         if (done)
             return SPMD_OK;
     }
+    spmd__gemm_case wide;
     const float *packed;
-    SPMD_TRY(spmd__pack_weight(ctx, c, b, bias, &packed));
+    SPMD_TRY(spmd__pack_weight(ctx, c, b, bias, &wide, &packed));
     if (c->dtype != SPMD_F32)
-        return gemm_wide(ctx, c, a, b, packed, bias, out);
-    const spmd__gemm_case with_panels = spmd__packed_case(c);
-    return packed ? gemm_f32(ctx, &with_panels, a, packed, bias, out) : gemm_f32(ctx, c, a, b, bias, out);
+        return gemm_wide(ctx, c, a, b, &wide, packed, bias, out);
+    return gemm_f32(ctx, &wide, a, packed ? packed : b, bias, out);
 }

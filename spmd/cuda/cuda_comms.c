@@ -194,7 +194,7 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
     spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
     spmd_mesh *mesh = ctx->mesh;
     int64_t start = spmd__now_ms();
-    cudaError_t error;
+    cudaError_t error = cudaSuccess;
     while (cuda->collective && (error = cudaStreamQuery(cuda->compute)) == cudaErrorNotReady) {
         bool late = mesh->timeout_ms && spmd__now_ms() - start > mesh->timeout_ms;
         if (!late && atomic_load(&mesh->fate) != SPMD_FATE_POISONED) {
@@ -210,6 +210,7 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
         return SPMD_FAIL(SPMD_EABORTED, "another shard failed first");
     }
     cuda->collective = false;
+    SPMD_TRY(spmd__cuda_check(error, "the shard's stream"));
     SPMD_TRY(spmd__cuda_check(cudaStreamSynchronize(cuda->compute), "the shard's stream"));
     return noted(cuda);
 }

@@ -93,6 +93,8 @@ static spmd_status capture(spmd_program *p, spmd_ctx *ctx, segment *s)
     SPMD_CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     spmd_status status = run_calls(p, ctx, s);
     cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+    if (ended != cudaSuccess && !graph)
+        (void)cudaStreamEndCapture(stream, &graph); /* if it did not end */
     if (status == SPMD_OK)
         status = spmd__cuda_check(ended, "cudaStreamEndCapture");
     if (status == SPMD_OK)

@@ -44,12 +44,13 @@ static double element(const spmd_view *w, int64_t i)
     return spmd_value_at(&value, i);
 }
 
-static spmd_status check_panels(const product *p, const spmd_view *w, const float *panels)
+/* Panels of 64 columns, or as it was. */
+static spmd_status check_packed(const product *p, const spmd_view *w, bool panels, const float *packed)
 {
     for (int64_t i = 0; i < p->k; i++)
         for (int64_t j = 0; j < p->n; j++) {
-            double want = element(w, p->transposed ? j * p->k + i : i * p->n + j);
-            double got = (double)panels[(j / 64 * p->k + i) * 64 + j % 64];
+            int64_t at = p->transposed ? j * p->k + i : i * p->n + j;
+            double want = element(w, at), got = (double)packed[panels ? (j / 64 * p->k + i) * 64 + j % 64 : at];
             SPMD_CHECK(got == want, SPMD_EUSER, "element %lld, %lld is %g: expected %g", (long long)i, (long long)j,
                        got, want);
         }
@@ -71,18 +72,21 @@ static spmd_status ask(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, v
                                .value_b = w.value};
     SPMD_CHECK(w.value, SPMD_EUSER, "the view of a value has no number");
     for (int use = 0; use < USES; use++) {
-        const float *panels;
-        SPMD_TRY(spmd__pack_weight(ctx, &c, w.data, false, &panels));
-        bool want = use >= FIRST_PACKED && p->fits && machine_packs();
-        SPMD_CHECK((panels != NULL) == want, SPMD_EUSER, "use %d: packed %d, expected %d", use, panels != NULL, want);
-        if (panels)
-            SPMD_TRY(check_panels(p, &w, panels));
+        spmd__gemm_case wide;
+        const float *packed;
+        SPMD_TRY(spmd__pack_weight(ctx, &c, w.data, false, &wide, &packed));
+        bool panels = use >= FIRST_PACKED && p->fits && !p->transposed && machine_packs();
+        bool want = panels || (use >= FIRST_PACKED && p->dtype != SPMD_F32);
+        SPMD_CHECK((packed != NULL) == want, SPMD_EUSER, "use %d: packed %d, expected %d", use, packed != NULL, want);
+        SPMD_CHECK(wide.packed_b == panels && wide.dtype == SPMD_F32, SPMD_EUSER, "use %d: the wrong product", use);
+        if (packed)
+            SPMD_TRY(check_packed(p, &w, panels, packed));
     }
     out[0] = in[0];
     return SPMD_OK;
 }
 
-START_TEST(panels)
+START_TEST(packed)
 {
     product p = case_of(_i);
     spmd_value w = weight_of(&p, 1), out = {0};
@@ -143,5 +147,5 @@ START_TEST(no_bit_changes)
 }
 END_TEST
 
-SPMD_TEST_MAIN("pack_weight", tcase_add_loop_test(tc, panels, 0, CASES);
+SPMD_TEST_MAIN("pack_weight", tcase_add_loop_test(tc, packed, 0, CASES);
                tcase_add_loop_test(tc, no_bit_changes, 0, CASES);)

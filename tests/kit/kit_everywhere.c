@@ -6,39 +6,51 @@ enum { MAX_VALUES = 64 };
 
 static const char *const all_backends[] = {"host", "host-strict", NULL};
 
-static void get_inputs(const spmd_test *test, spmd_mesh *mesh, spmd_array **arrays)
+static spmd_status get_inputs(const spmd_test *test, spmd_mesh *mesh, spmd_array **arrays)
 {
     for (int k = 0; k < test->nin; k++) {
         spmd_spec spec;
-        ck_spmd_ok(spmd_spec_parse(test->in[k].spec ? test->in[k].spec : "", &spec));
-        ck_spmd_ok(spmd_shard(mesh, test->in[k].data, test->in[k].dtype, test->in[k].rank, test->in[k].shape, spec,
-                              &arrays[k]));
+        SPMD_TRY(spmd_spec_parse(test->in[k].spec ? test->in[k].spec : "", &spec));
+        SPMD_TRY(spmd_shard(mesh, test->in[k].data, test->in[k].dtype, test->in[k].rank, test->in[k].shape, spec,
+                            &arrays[k]));
     }
+    return SPMD_OK;
 }
 
-/* One launch; out[k].data is allocated. */
-static void run(const spmd_test *test, spmd_mesh *mesh, spmd_array **in, spmd_value *out)
+static spmd_status launch(const spmd_test *test, spmd_shard_fn *fn, spmd_mesh *mesh, spmd_array **in, spmd_array **out)
 {
-    spmd_array *arrays[MAX_VALUES] = {NULL};
     spmd_spec specs[MAX_VALUES];
+    SPMD_TRY(get_inputs(test, mesh, in));
     for (int k = 0; k < test->nout; k++)
-        ck_spmd_ok(spmd_spec_parse(test->out_specs[k], &specs[k]));
-    spmd_job job = {.mesh = mesh,
-                    .fn = test->fn,
-                    .user = test->user,
-                    .nin = test->nin,
-                    .nout = test->nout,
-                    .in = in,
-                    .out = arrays,
-                    .out_specs = specs,
-                    .verify_replication = true};
-    ck_spmd_ok(spmd_shard_map(&job));
-    for (int k = 0; k < test->nout; k++) {
+        SPMD_TRY(spmd_spec_parse(test->out_specs[k], &specs[k]));
+    spmd_job job = {.mesh = mesh, .fn = fn, .user = test->user, .nin = test->nin, .nout = test->nout};
+    job.in = in;
+    job.out = out;
+    job.out_specs = specs;
+    job.verify_replication = true;
+    return spmd_shard_map(&job);
+}
+
+/* One launch; out[k].data is allocated. Without `out` the results are dropped. */
+static spmd_status run(const spmd_test *test, spmd_shard_fn *fn, spmd_mesh *mesh, spmd_value *out)
+{
+    spmd_array *in[MAX_VALUES] = {NULL}, *arrays[MAX_VALUES] = {NULL};
+    spmd_status status = launch(test, fn, mesh, in, arrays);
+    for (int k = 0; k < test->nout && out && status == SPMD_OK; k++) {
         out[k] = spmd_value_zeros(spmd_array_dtype(arrays[k]), test->out_specs[k], spmd_array_rank(arrays[k]),
                                   spmd_array_shape(arrays[k]));
-        ck_spmd_ok(spmd_unshard(arrays[k], out[k].data));
+        status = spmd_unshard(arrays[k], out[k].data);
+    }
+    for (int k = 0; k < MAX_VALUES; k++) {
+        spmd_array_destroy(in[k]);
         spmd_array_destroy(arrays[k]);
     }
+    return status;
+}
+
+static spmd_status run_once(spmd_mesh *mesh, void *test)
+{
+    return run(test, ((const spmd_test *)test)->fn, mesh, NULL);
 }
 
 static void compare(const spmd_test *test, const char *where, int k, const spmd_value *got, const spmd_value *want)
@@ -60,14 +72,15 @@ static void run_on(const spmd_test *test, const char *axes, const char *backend)
 {
     char where[128];
     spmd_mesh *mesh;
-    spmd_array *in[MAX_VALUES] = {NULL};
     spmd_value want[MAX_VALUES], got[MAX_VALUES], again[MAX_VALUES];
     snprintf(where, sizeof where, "mesh %s, backend %s", axes, backend);
     ck_spmd_ok(spmd_mesh_create(axes, backend, &mesh));
-    get_inputs(test, mesh, in);
-    run(test, mesh, in, got);
-    run(test, mesh, in, again);
-    test->want(mesh, test->in, want, test->user);
+    ck_spmd_ok(run(test, test->fn, mesh, got));
+    ck_spmd_ok(run(test, test->fn, mesh, again));
+    if (test->same_as)
+        ck_spmd_ok(run(test, test->same_as, mesh, want));
+    else
+        test->want(mesh, test->in, want, test->user);
     for (int k = 0; k < test->nout; k++) {
         compare(test, where, k, &got[k], &want[k]);
         ck_assert_msg(spmd_value_count_wrong(&got[k], &again[k]) == 0, "%s: output %d: a second run gave other bits",
@@ -76,9 +89,9 @@ static void run_on(const spmd_test *test, const char *axes, const char *backend)
     spmd_values_free(want, test->nout);
     spmd_values_free(got, test->nout);
     spmd_values_free(again, test->nout);
-    for (int k = 0; k < test->nin; k++)
-        spmd_array_destroy(in[k]);
     ck_spmd_ok(spmd_mesh_destroy(mesh));
+    for (int operation = 0; test->failures && operation < 2; operation++)
+        spmd_test_each_failure(axes, backend, operation ? SPMD_ALLOCATION : SPMD_COLLECTIVE, run_once, (void *)test);
 }
 
 void spmd_test_everywhere(const spmd_test *test)

@@ -142,6 +142,31 @@ START_TEST(runs_return_results_statuses_and_log)
 }
 END_TEST
 
+static spmd_status twice(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)user;
+    return spmd_add(ctx, &in[0], &in[0], &out[0]);
+}
+
+static void want_twice(const spmd_mesh *mesh, const spmd_value *in, spmd_value *want, void *user)
+{
+    (void)mesh, (void)user;
+    want[0] = spmd_value_zeros(in->dtype, "x", in->rank, in->shape);
+    for (int64_t i = 0; i < spmd_value_count(in); i++)
+        spmd_value_set(&want[0], i, 2 * spmd_value_at(in, i));
+}
+
+START_TEST(a_test_everywhere_compares_with_what_was_computed)
+{
+    spmd_value in = spmd_value_exact(SPMD_F32, "x", SPMD_SHAPE(12), 1);
+    spmd_test test = {.fn = twice, .nin = 1, .in = &in, .nout = 1, .want = want_twice};
+    test.out_specs = (const char *[]){"x"};
+    test.meshes = (const char *[]){"x=1", "x=3", NULL};
+    spmd_test_everywhere(&test);
+    spmd_value_free(&in);
+}
+END_TEST
+
 START_TEST(golden_values_are_read)
 {
     spmd_value a = golden("ops", "matmul.in0", "-,x");
@@ -157,4 +182,6 @@ SPMD_TEST_MAIN("harness", tcase_add_test(tc, random_values_depend_on_seed_and_pl
                tcase_add_loop_test(tc, comparisons_see_every_difference, 0, sizeof pairs / sizeof *pairs);
                tcase_add_test(tc, other_shapes_and_dtypes_are_different);
                tcase_add_loop_test(tc, gradient_check_tells_right_from_wrong, 0, 4);
-               tcase_add_test(tc, runs_return_results_statuses_and_log); tcase_add_test(tc, golden_values_are_read);)
+               tcase_add_test(tc, runs_return_results_statuses_and_log);
+               tcase_add_test(tc, a_test_everywhere_compares_with_what_was_computed);
+               tcase_add_test(tc, golden_values_are_read);)

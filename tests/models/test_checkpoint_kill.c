@@ -18,12 +18,19 @@ static void removed(void)
     folder_remove(folder);
 }
 
-/* A process that goes on from where the last one was killed and saves after every step. */
+/* A process that goes on from where the last one was killed and saves after every step; returns when it has begun. */
 static pid_t start(void)
 {
+    int ready[2];
+    char byte = 0;
+    ck_assert_int_eq(pipe(ready), 0);
     pid_t child = fork();
-    if (child != 0)
+    if (child != 0) {
+        close(ready[1]);
+        ck_assert_msg(read(ready[0], &byte, 1) == 1, "the training did not begin");
+        close(ready[0]);
         return child;
+    }
     tiny t;
     spmd_checkpoint_info info;
     tiny_begin(&t, "data=2");
@@ -31,6 +38,8 @@ static pid_t start(void)
     if (spmd_checkpoints_find(folder, false, &info, NULL, 0) == SPMD_OK &&
         spmd_checkpoints_load(t.trainer, &info, false) != SPMD_OK)
         _exit(2);
+    if (write(ready[1], &byte, 1) != 1)
+        _exit(4);
     for (int64_t k = spmd_trainer_steps(t.trainer); k < STEPS; k++) {
         tiny_run(&t, 1);
         if (spmd_checkpoints_save(t.trainer, folder, 2, (double)k) != SPMD_OK)
@@ -60,7 +69,7 @@ START_TEST(the_newest_complete_one_always_loads)
         int status;
         pid_t child = start();
         ck_assert_int_gt(child, 0);
-        usleep((useconds_t)(5000 + rand_r(&seed) % 40000));
+        usleep((useconds_t)(rand_r(&seed) % 30000));
         ck_assert_int_eq(kill(child, SIGKILL), 0);
         ck_assert_int_eq(waitpid(child, &status, 0), child);
         ck_assert_msg(WIFSIGNALED(status), "the training ended by itself: exit code %d", WEXITSTATUS(status));

@@ -217,13 +217,34 @@ static spmd_status program_loss(spmd_ctx *ctx, const spmd_tensor *p, int n, void
     return SPMD_OK;
 }
 
+/* All of it once more for the gradient. */
+static spmd_status program_again(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    return program_loss(ctx, in, FLOATS, user, out);
+}
+
+static spmd_status checkpointed_loss(spmd_ctx *ctx, const spmd_tensor *p, int n, void *user, spmd_tensor *loss)
+{
+    return spmd_checkpoint(ctx, program_again, user, p, n, loss, 1);
+}
+
+static spmd_status run_with(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user, spmd_loss_fn *loss)
+{
+    making m = {.ctx = ctx, .random = *(const uint64_t *)user, .indices = &in[INDICES], .seed = &in[SEED]};
+    SPMD_TRY(spmd_value_and_grad(ctx, loss, &m, in, FLOATS, &out[FLOATS], out));
+    out[FLOATS + 1] = m.kept[0];
+    return SPMD_OK;
+}
+
 /* out: the gradients of the float inputs, the loss, and a value that was kept. */
 static spmd_status run_program(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
-    making m = {.ctx = ctx, .random = *(const uint64_t *)user, .indices = &in[INDICES], .seed = &in[SEED]};
-    SPMD_TRY(spmd_value_and_grad(ctx, program_loss, &m, in, FLOATS, &out[FLOATS], out));
-    out[FLOATS + 1] = m.kept[0];
-    return SPMD_OK;
+    return run_with(ctx, in, out, user, program_loss);
+}
+
+static spmd_status run_checkpointed(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    return run_with(ctx, in, out, user, checkpointed_loss);
 }
 
 #endif

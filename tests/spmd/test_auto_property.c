@@ -1,4 +1,5 @@
-/* Automatic mode: random programs, with gradients, on random meshes with random specs give what one device gives. */
+/* Automatic mode: random programs, with gradients, on random meshes with random specs give what one device gives; and
+ * with all of the loss in a checkpoint the same bits. */
 #include "auto_programs.h"
 
 static const char *const meshes[] = {"x=2",         "x=4",     "x=2,y=2", "y=2,x=2", "x=2,y=3",
@@ -47,6 +48,19 @@ static double difference(const spmd_value *got, const spmd_value *want)
     return most / largest;
 }
 
+/* The same, with everything made twice. */
+static void expect_checkpointed(const auto_run *plain)
+{
+    auto_run again = *plain;
+    again.fn = run_checkpointed;
+    spmd_status status = auto_run_go(&again);
+    ck_assert_msg(status == SPMD_OK, "checkpointed, on %s: %s", again.axes, spmd_last_error());
+    for (int k = 0; k < OUTPUTS; k++)
+        ck_assert_msg(!spmd_value_count_wrong(&again.out[k], &plain->out[k]), "checkpointed, on %s: output %d differs",
+                      again.axes, k);
+    spmd_values_free(again.out, OUTPUTS);
+}
+
 START_TEST(random_programs_give_what_one_device_gives)
 {
     uint64_t random = (uint64_t)_i * 977 + 5, seed;
@@ -64,6 +78,7 @@ START_TEST(random_programs_give_what_one_device_gives)
                      .in = in,
                      .out_specs = out_specs};
     ck_spmd_ok(auto_run_go(&want));
+    expect_checkpointed(&want);
     auto_run got = want;
     got.axes = meshes[draw(&random, MESHES)];
     got.explicitly = false;
@@ -78,6 +93,7 @@ START_TEST(random_programs_give_what_one_device_gives)
         ck_assert_msg(d < 1e-4, "program %d on %s%s, input specs %s; %s; %s; %s; %s: output %d differs by %g", _i,
                       got.axes, got.jit ? " (program)" : "", specs[0], specs[1], specs[2], specs[3], specs[4], k, d);
     }
+    expect_checkpointed(&got);
     spmd_values_free(got.out, OUTPUTS);
     spmd_values_free(want.out, OUTPUTS);
     spmd_values_free(in, PROGRAM_INPUTS);

@@ -244,7 +244,7 @@ START_TEST(failures_are_statuses)
 {
     for (int jit = 0; jit < 2; jit++)
         for (int operation = SPMD_ALLOCATION; operation <= SPMD_COLLECTIVE; operation += SPMD_COLLECTIVE)
-            ck_assert_int_gt(spmd_test_each_failure("data=2,model=2", spmd_test_backend(), (spmd_operation)operation,
+            ck_assert_int_gt(spmd_test_each_failure("data=1,model=2", spmd_test_backend(), (spmd_operation)operation,
                                                     run_on, jit ? &jit : NULL),
                              3);
 }
