@@ -28,6 +28,7 @@ static spmd_status choose(lesson *l, bool one_device)
     const cli_options *o = l->options;
     cli_options own = *o;
     own.model = one_device ? "mlp" : "shared-mlp";
+    own.schedule = o->schedule ? o->schedule : "constant";
     if (!l->full && !one_device) {
         own.width = o->width > 0 ? o->width : 256;
         own.repeats = o->repeats >= 0 ? o->repeats : 8;

@@ -84,8 +84,10 @@ __device__ __forceinline__ void store(Out *to, int n, const F &f, const Packs &.
         *(pack<Out, V> *)to = y;
         return;
     }
-    for (int v = 0; v < n; v++)
-        to[v] = y.at[v];
+    SPMD_UNROLL
+    for (int v = 0; v < V; v++) /* not up to n: y stays in registers */
+        if (v < n)
+            to[v] = y.at[v];
 }
 
 template <int V, class F, class Out, class... In, size_t... K>

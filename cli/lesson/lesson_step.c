@@ -301,10 +301,16 @@ spmd_status lesson_chain(lesson *l)
         page_row(p, "%s|%s|%s|%s", t->name, slots, constants, t->makes_params ? "yes" : "no");
     }
     page_table_end(p);
-    page_table(p, "step|learning rate");
-    for (int k = 0; k <= 4; k++)
-        page_row(p, "%lld|%.6f", (long long)(l->steps * k / 4), spmd_schedule_at(&l->train.schedule, l->steps * k / 4));
-    page_table_end(p);
+    if (l->options->schedule) {
+        page_table(p, "step|learning rate");
+        for (int k = 0; k <= 4; k++)
+            page_row(p, "%lld|%.6f", (long long)(l->steps * k / 4),
+                     spmd_schedule_at(&l->train.schedule, l->steps * k / 4));
+        page_table_end(p);
+    } else {
+        page_text(p, "The learning rate stays at %g; --schedule cosine lets it fall.",
+                  spmd_schedule_at(&l->train.schedule, 0));
+    }
     page_text(p, "%d state arrays for %d parameters, all f32, placed like the parameters.",
               spmd_optim_state_count(optim, l->train.model->params), l->train.model->params);
     return SPMD_OK;

@@ -178,8 +178,8 @@ spmd_status lesson_dtypes(lesson *l)
               "cast back, so that loss, gradients and optimizer stay f32. Speed of bf16: %.2f times f32. %s",
               result.examples_per_s / l->result.examples_per_s,
               spmd__matmul_has_native_bf16()
-                  ? "This processor multiplies bf16 itself."
-                  : "This processor has no bf16 instructions: products are computed in f32 and rounded once.");
+                  ? "Products use the processor's own bf16 instructions."
+                  : "Products are computed in f32 and rounded once, which is as fast here.");
     return SPMD_OK;
 }
 

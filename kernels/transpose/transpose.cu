@@ -18,7 +18,10 @@ __global__ void __launch_bounds__(THREADS) gather_kernel(const T *x, T *y, int64
     if (i >= n)
         return;
     int64_t from = 0, left = i;
-    for (int d = p.rank - 1; d >= 0; d--) {
+    SPMD_UNROLL
+    for (int d = SPMD_MAX_RANK - 1; d >= 0; d--) { /* not from p.rank: p stays where it is */
+        if (d >= p.rank)
+            continue;
         const int64_t above = quotient(left, p.shape[d]);
         from += (left - above * p.shape[d]) * p.stride[d];
         left = above;
