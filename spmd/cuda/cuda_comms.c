@@ -210,6 +210,8 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
         return SPMD_FAIL(SPMD_EABORTED, "another shard failed first");
     }
     cuda->collective = false;
+    if (error != cudaSuccess) /* what is on the stream may wait for a peer for ever */
+        spmd__cuda_abort(ctx->device);
     SPMD_TRY(spmd__cuda_check(error, "the shard's stream"));
     SPMD_TRY(spmd__cuda_check(cudaStreamSynchronize(cuda->compute), "the shard's stream"));
     return noted(cuda);
