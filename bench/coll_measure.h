@@ -33,10 +33,10 @@ spmd_status coll_find_groups(const spmd_mesh *mesh, const char *axes, coll_group
 /* `bytes` is rounded up to a size that the group can cut. */
 spmd_status coll_measure(const coll_setup *setup, const coll_row *row, int64_t bytes, coll_result *out);
 
-/* 10,000 psums of 1 KiB a sample beside as many empty meetings at a barrier that only has to be correct, on the same
- * threads. A psum meets twice: bound_us = 2 barrier_us. */
+/* 10,000 psums of 1 KiB a sample beside as many empty meetings at a barrier that only has to be correct, and as many
+ * bare exchanges of 1 KiB, on the same threads. */
 typedef struct coll_barrier_result {
-    double us, barrier_us, bound_us;
+    double us, barrier_us, bound_us; /* bound: the exchange */
 } coll_barrier_result;
 spmd_status coll_measure_barrier(const coll_setup *setup, coll_barrier_result *out);
 

@@ -34,7 +34,8 @@ typedef struct spmd_coll {
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll);
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
-spmd_difference_fn spmd__coll_difference;
+void spmd__coll_difference(const spmd_mesh *mesh, const char *op, const spmd_told *a, const spmd_told *b,
+                           char text[SPMD_DIFFERENCE]);
 /* Input and output k, in what a shard posted. Outputs are not posted by mail. */
 const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k);
 void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k);

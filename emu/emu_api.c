@@ -94,7 +94,12 @@ cudaError_t emu_return(cudaError_t error)
 
 static cudaError_t sticky_here(void)
 {
-    return emu_devices ? emu_devices[emu_current_device()].sticky : cudaSuccess;
+    if (!emu_devices)
+        return cudaSuccess;
+    emu_lock();
+    cudaError_t error = emu_devices[emu_current_device()].sticky;
+    emu_unlock();
+    return error;
 }
 
 cudaError_t cudaGetLastError(void)

@@ -1,9 +1,8 @@
-/* Wild accesses of kernels. Real devices stop the kernel with an error and the host goes on; so here: the page becomes
- * readable, the kernel ends with wrong numbers, its op with cudaErrorIllegalAddress. */
+/* Wild accesses of kernels. Real devices stop the kernel with an error and the host goes on; so here: behind the end of
+ * device memory a page is put and the kernel goes on, with wrong numbers; elsewhere it ends. */
 #include "emu/emu_kernel.h"
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,21 +26,35 @@ static bool survives(const void *address)
     return mprotect(from, page, PROT_READ | PROT_WRITE) == 0;
 }
 
+/* Where no page can be put: the kernel ends here. */
+static void end_kernel(const emu_thread *thread, const void *address)
+{
+    emu_execution *ex = emu_now.running;
+    const uint3 *block = &thread->block->index, *index = &thread->index;
+    char who[300];
+    snprintf(who, sizeof who, "kernel %s block (%u,%u,%u) thread (%u,%u,%u)", ex->launch->name, block->x, block->y,
+             block->z, index->x, index->y, index->z);
+    if (emu_below_fiber_stack(thread->fiber, address)) {
+        emu_report("launch", "%s needs more than %zu KB for its local variables: make its arrays smaller", who,
+                   EMU_FIBER_STACK >> 10);
+    } else {
+        emu_report(
+            "memcheck",
+            "%s touches %p, which is no memory at all. Is the pointer NULL, or one of the host? Build for checking "
+            "to see the line",
+            who, address);
+        ex->op->error = cudaErrorIllegalAddress;
+    }
+    emu_abandon_kernel();
+}
+
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
-    const emu_thread *thread = emu_now.thread;
     (void)context;
     if (survives(info->si_addr))
         return;
-    if (thread && emu_below_fiber_stack(thread->fiber, info->si_addr))
-        emu_fatal("kernel %s: thread %d needs more than %zu KB for its local variables: make its arrays smaller",
-                  emu_now.running->launch->name, thread->linear, EMU_FIBER_STACK >> 10);
-    if (thread)
-        emu_fatal(
-            "kernel %s block (%u,%u,%u) thread %d: %s %p, which is no device memory (a pointer of the host, or an "
-            "address that its type does not allow)",
-            emu_now.running->launch->name, thread->block->index.x, thread->block->index.y, thread->block->index.z,
-            thread->linear, signal == SIGBUS ? "bus error at" : "fault at", info->si_addr);
+    if (emu_now.thread)
+        end_kernel(emu_now.thread, info->si_addr);
     if (emu_place_of(info->si_addr) >= 0)
         emu_report("host", "host code touches %p, which is device memory. Copy it with cudaMemcpyAsync and synchronize",
                    info->si_addr);

@@ -257,6 +257,14 @@ static void give_up(emu_execution *ex)
     ex->next_block = ex->block_count;
 }
 
+void emu_abandon_kernel(void)
+{
+    static _Thread_local emu_fiber left; /* nobody goes on with it */
+    emu_execution *ex = emu_now.running;
+    give_up(ex);
+    emu_fiber_switch(&left, &ex->scheduler);
+}
+
 static void report_stuck(emu_execution *ex)
 {
     for (int i = 0; i < ex->nblocks; i++) {
@@ -354,7 +362,7 @@ void emu_run_kernel(emu_op *op, void *args)
     ex->current = ex->fresh = NULL;
     emu_now = (emu_builtins){.block_dim = launch->block, .grid_dim = launch->grid, .running = ex};
     run_blocks(ex, seed);
-    if (ex->failed)
+    if (ex->failed && op->error == cudaSuccess)
         op->error = cudaErrorLaunchFailure;
     emu_count_accesses(ex->accesses);
     ex->accesses = 0;

@@ -108,6 +108,8 @@ typedef struct emu_execution {
 /* The op function of a kernel: args is an emu_launch_info, its pack at EMU_PACK_OFFSET. */
 enum { EMU_PACK_OFFSET = (sizeof(emu_launch_info) + 15) / 16 * 16 };
 void emu_run_kernel(emu_op *op, void *args);
+/* In a signal handler of a kernel's thread: ends the launch and leaves for its scheduler. Does not return. */
+void emu_abandon_kernel(void);
 
 void emu_wait_here(void); /* the running thread, whose state says for what */
 void emu_make_runnable(emu_execution *ex, emu_thread *thread);

@@ -293,7 +293,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
 static ncclResult_t quiesce(struct ncclComm *comm, const char *call)
 {
     emu_op *last = comm->last;
-    if (!last || last->done)
+    if (!last)
         return ncclSuccess;
     emu_op_keep(last);
     cudaError_t error = emu_wait(last, call);

@@ -1,17 +1,19 @@
 # Programs whose .cu files run on the emulated CUDA. Part of the package spmdkit_emu; the tree itself uses it, too.
 
 # gcc calls the checker for every load and store (-fsanitize=thread, whose own library is not linked), and for every
-# access to a misaligned address. clang's calls are others: with it kernels run, unchecked.
-set(SPMD_EMU_COMPILE_OPTIONS "")
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    set(SPMD_EMU_COMPILE_OPTIONS -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fsanitize=alignment)
+# access to a misaligned address. clang's calls are others: with it kernels run, unchecked. So they do under a real
+# sanitizer (SPMD_SANITIZE), which excludes the checker.
+set(SPMD_EMU_COMPILE_OPTIONS -fstack-clash-protection) # local arrays that are too large meet the page below the stack
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT SPMD_SANITIZE)
+    set(SPMD_EMU_CHECKING -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fsanitize=alignment)
+    list(APPEND SPMD_EMU_COMPILE_OPTIONS ${SPMD_EMU_CHECKING})
 endif()
 
 # spmd_emulate(TARGET [UNCHECKED]): compiles the target's .cu files as C++17 for the emulated CUDA, and links it.
 function(spmd_emulate target)
     set(options ${SPMD_EMU_COMPILE_OPTIONS})
-    if("UNCHECKED" IN_LIST ARGN)
-        set(options "")
+    if("UNCHECKED" IN_LIST ARGN AND SPMD_EMU_CHECKING)
+        list(REMOVE_ITEM options ${SPMD_EMU_CHECKING})
     endif()
     get_target_property(sources ${target} SOURCES)
     list(FILTER sources INCLUDE REGEX "\\.cu$")

@@ -21,8 +21,9 @@ enum { SPMD_MAX_AXES = 6, SPMD_MAX_DEVICES = 64, SPMD_MAX_AXIS_NAME = 16 };
 typedef struct spmd_mesh spmd_mesh;
 
 /* spmd_mesh_create - devices for `axes`, e.g. "data=2,model=2" (1..6 axes, 1..64 devices).   Local; host thread.
- *   backend   "host" (NULL means it), or "host-strict", its hostile twin for tests: fresh memory is NaN, kernels run
- * late on a stream thread, shards start in random order Environment, read here only: SPMD_PIN=0 turns pinning off,
+ *   backend   "host" (NULL means it); "host-strict", its hostile twin for tests: fresh memory is NaN, kernels run late
+ *             on a stream thread, shards start in random order; "cuda", GPUs, where built (spmd/cuda.h)
+ * Environment, read here only: SPMD_PIN=0 turns pinning off,
  * SPMD_TIMEOUT_MS bounds every wait (default 300000; 0 waits for ever, for debuggers), SPMD_SEED is the seed of
  * host-strict's delays (printed). Errors: EINVAL (text, sizes, names), EUNSUPPORTED (backend), ENOMEM. The caller
  * destroys the mesh. */

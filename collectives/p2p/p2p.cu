@@ -1,4 +1,4 @@
-// The two kernels of the peer-to-peer collectives: folds and copies of pieces. Pointers may be on other devices.
+/* The two kernels of the peer-to-peer collectives: folds and copies of pieces. Pointers may be on other devices. */
 #include "collectives/p2p/p2p.h"
 #include "spmd/cuda.cuh"
 #include "spmd/cuda/cuda_ctx.h"
@@ -6,7 +6,7 @@
 
 enum { THREADS = 256 };
 
-// Storage types of the 16-bit floats: their bits round as on the host.
+/* Storage types of the 16-bit floats: their bits round as on the host. */
 struct bf16 {
     uint16_t bits;
 };
@@ -47,7 +47,7 @@ template <class T> __device__ inline void store(T &to, T from)
 __device__ inline float combine(int kind, float a, float b)
 {
     if (kind == SPMD_REDUCE_MAX)
-        return b > a || b != b ? b : a; // a NaN comes in here and never leaves
+        return b > a || b != b ? b : a; /* a NaN comes in here and never leaves */
     if (kind == SPMD_REDUCE_MIN)
         return b < a || b != b ? b : a;
     return a + b;
@@ -57,7 +57,7 @@ template <class T> __device__ inline T add(T a, T b)
 {
     return static_cast<T>(a + b);
 }
-template <> __device__ inline int32_t add(int32_t a, int32_t b) // wraps
+template <> __device__ inline int32_t add(int32_t a, int32_t b) /* wraps */
 {
     return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }
@@ -96,8 +96,8 @@ template <class IN, class ACC, int N> __device__ inline void load_pack(ACC (&to)
         load(to[k], in.v[k]);
 }
 
-// The sources are read in their order, then all destinations are written, element by element: a destination may be a
-// source. A run holds whole packs.
+/* The sources are read in their order, then all destinations are written, element by element: a destination may be a
+ * source. A run holds whole packs. */
 template <class IN, class ACC, class OUT, int N> __global__ void fold_kernel(spmd_p2p_folds f)
 {
     const int segment = static_cast<int>(blockIdx.y);
@@ -134,7 +134,7 @@ static void launch_fold(const spmd_p2p_folds &f, dim3 grid, cudaStream_t stream)
 
 static void launch_by_type(const spmd_p2p_folds &f, dim3 grid, cudaStream_t stream)
 {
-    const bool widened = f.in != f.out; // integers' mean, and counts of bools
+    const bool widened = f.in != f.out; /* integers' mean, and counts of bools */
     switch (f.in) {
     case SPMD_F32:
         return launch_fold<float, float, float>(f, grid, stream);
@@ -151,7 +151,7 @@ static void launch_by_type(const spmd_p2p_folds &f, dim3 grid, cudaStream_t stre
     case SPMD_I8:
         return widened ? launch_fold<int8_t, float, float>(f, grid, stream)
                        : launch_fold<int8_t, int8_t, int8_t>(f, grid, stream);
-    default: // u8, bool
+    default: /* u8, bool */
         if (f.out == SPMD_I32)
             return launch_fold<uint8_t, int32_t, int32_t>(f, grid, stream);
         return widened ? launch_fold<uint8_t, float, float>(f, grid, stream)
@@ -165,7 +165,7 @@ static unsigned blocks_for(const spmd_ctx *ctx, int64_t most)
     return static_cast<unsigned>(needed < 1 ? 1 : needed < fill ? needed : fill);
 }
 
-// Four elements at a time, if all addresses and lengths allow it.
+/* Four elements at a time, if all addresses and lengths allow it. */
 static int vector_width(const spmd_p2p_folds &f)
 {
     const uintptr_t in = 4 * spmd_dtype_size(f.in), out = 4 * spmd_dtype_size(f.out);
@@ -214,7 +214,7 @@ spmd_status spmd__p2p_fold(spmd_ctx *ctx, spmd_p2p_folds *folds, spmd_dtype in, 
     return SPMD_OK;
 }
 
-// Unit i of a block's piece.
+/* Unit i of a block's piece. */
 __device__ inline int64_t place_of(int64_t i, int64_t run, int n, int k)
 {
     return n == 1 ? i : (i / run * n + k) * run + i % run;

@@ -51,7 +51,7 @@ START_TEST(every_row_is_right)
         ck_assert(number(object, "devices") > 1 ? cJSON_IsNumber(bandwidth) : cJSON_IsNull(bandwidth));
         cJSON_Delete(object);
     }
-    ck_assert_int_eq(lines, 2 * 9);
+    ck_assert_int_eq(lines, 2 * 13);
 }
 END_TEST
 

@@ -107,6 +107,11 @@ START_TEST(memory_of_the_host_is_found)
     ck_assert(run_add_one(x, N) == cudaErrorIllegalAddress);
     ck_found("memcheck", "memory of the host");
     free(x);
+    ck_assert(run_add_one(static_cast<float *>(nullptr), N) == cudaErrorIllegalAddress);
+    ck_assert(emu_reports("memcheck") > 0);
+    ck_found("memcheck", "no memory at all");
+    ck_cuda(run_add_one(device_array<float>(N, true), N));
+    ck_clean();
 }
 END_TEST
 

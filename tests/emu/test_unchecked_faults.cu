@@ -33,4 +33,40 @@ START_TEST(a_wild_access_ends_the_kernel_and_not_the_process)
 }
 END_TEST
 
-EMU_TEST_MAIN("unchecked faults", tcase_add_test(tc, a_wild_access_ends_the_kernel_and_not_the_process);)
+START_TEST(a_null_pointer_ends_the_kernel_and_not_the_process)
+{
+    float *x = nullptr;
+    for (int round = 0; round < 3; round++) {
+        ck_assert(run(nullptr, 0) == cudaErrorIllegalAddress);
+        ck_found("memcheck", "Is the pointer NULL");
+    }
+    ck_cuda(cudaMalloc(reinterpret_cast<void **>(&x), N * sizeof *x));
+    ck_cuda(run(x, 0));
+    ck_clean();
+}
+END_TEST
+
+__global__ void large_array(float *x, int n)
+{
+    volatile char local[80 << 10];
+    for (int i = 0; i < n; i++)
+        local[i] = char(i);
+    __syncthreads();
+    x[threadIdx.x] = local[n - 1 - int(threadIdx.x)];
+}
+
+START_TEST(too_large_local_arrays_are_found)
+{
+    float *x = nullptr;
+    ck_cuda(cudaMalloc(reinterpret_cast<void **>(&x), N * sizeof *x));
+    SPMD_LAUNCH((large_array), 2, N, 0, nullptr, x, 80 << 10);
+    ck_assert(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
+    ck_found("launch", "local variables");
+    ck_cuda(run(x, 0));
+    ck_clean();
+}
+END_TEST
+
+EMU_TEST_MAIN("unchecked faults", tcase_add_test(tc, a_wild_access_ends_the_kernel_and_not_the_process);
+              tcase_add_test(tc, a_null_pointer_ends_the_kernel_and_not_the_process);
+              tcase_add_test(tc, too_large_local_arrays_are_found);)
