@@ -24,9 +24,9 @@ function(spmd_emulate target)
     target_link_libraries(${target} PRIVATE spmdkit::emu)
 endfunction()
 
-# spmd_add_emulated_test(NAME SOURCES... [DEVICES n] [POLICIES p...] [SEEDS s...]): a program of .cu, .cpp and .c files as
-# a ctest test, run once for each policy (early, late, random, newest; default: late random) and seed (default: 1). It
-# fails when main returns another value than 0, or the checker found something.
+# spmd_add_emulated_test(NAME SOURCES... [DEVICES n] [POLICIES p...] [SEEDS s...]): a program of .cu, .cpp and .c files
+# as a ctest test, run once for each policy (early, late, random, newest; default: late random) and seed (default: 1).
+# It fails when main returns another value than 0, or the checker found something.
 function(spmd_add_emulated_test name)
     cmake_parse_arguments(PARSE_ARGV 1 EMU "" "DEVICES" "SOURCES;POLICIES;SEEDS")
     if(NOT EMU_SOURCES)

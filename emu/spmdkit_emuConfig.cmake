@@ -10,6 +10,6 @@ if(SPMD_CUDA_INCLUDE_DIR)
     target_include_directories(spmdkit::emu SYSTEM INTERFACE "${SPMD_CUDA_INCLUDE_DIR}")
 else()
     set(spmdkit_emu_FOUND FALSE)
-    set(spmdkit_emu_NOT_FOUND_MESSAGE "CUDA's headers (cuda_runtime_api.h) were not found: install the CUDA toolkit, or "
-        "set SPMD_CUDA_INCLUDE_DIR. Neither a GPU nor a driver is needed.")
+    string(CONCAT spmdkit_emu_NOT_FOUND_MESSAGE "CUDA's headers (cuda_runtime_api.h) were not found: install the CUDA "
+        "toolkit, or set SPMD_CUDA_INCLUDE_DIR. Neither a GPU nor a driver is needed.")
 endif()
