@@ -249,7 +249,9 @@ static spmd_status short_file(char *text)
     ck_assert_ptr_nonnull(file);
     fputs("abc", file);
     fclose(file);
-    return spmd_safetensors_open("short.safetensors", &opened);
+    spmd_status status = spmd_safetensors_open("short.safetensors", &opened);
+    remove("short.safetensors");
+    return status;
 }
 
 static spmd_status infinite_input(char *text)
