@@ -100,7 +100,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     coll->me = coll->all.me;
     coll->copy = worth_streaming(args, bytes, coll->n) ? spmd__stream : spmd__copy;
     coll->backwards = false;
-    coll->mailed = !post && coll->n > 1 && spmd__use_mail(ctx, packed);
+    coll->mailed = !post && coll->n > 1 && spmd__use_mail(packed);
     if (post)
         coll->posts[0] = *post;
     else if (!coll->mailed)

@@ -102,8 +102,8 @@ typedef struct spmd_fold {
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count);
 
 /* --- which way --- */
-bool spmd__use_mail(const spmd_ctx *ctx, int64_t bytes); /* for a message of so many bytes? */
-bool spmd__use_stream(int64_t bytes);                    /* for so many bytes of inputs and outputs on all shards? */
+bool spmd__use_mail(int64_t bytes);   /* for a message of so many bytes? */
+bool spmd__use_stream(int64_t bytes); /* for so many bytes of inputs and outputs on all shards? */
 
 /* --- moving --- */
 /* Where the elements of a piece lie in a block that n pieces make up: piece `k`, in runs of `run` elements, the runs of

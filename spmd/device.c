@@ -52,11 +52,6 @@ int spmd__device_threads(const spmd_ctx *ctx)
     return threads > 0 ? threads : 1;
 }
 
-bool spmd__crowded(const spmd_ctx *ctx)
-{
-    return ctx->mesh->ndevices > ctx->mesh->cores;
-}
-
 void *spmd__device_slot(spmd_ctx *ctx, const void *key, void *(*create)(spmd_ctx *), void (*destroy)(void *))
 {
     for (spmd_slot *s = ctx->device->slots; s; s = s->next)

@@ -154,7 +154,6 @@ void *spmd__device_slot(spmd_ctx *ctx, const void *key, void *(*create)(spmd_ctx
  * keep something made from them. */
 uint32_t spmd__launch_number(const spmd_ctx *ctx);
 int spmd__device_threads(const spmd_ctx *ctx); /* how many threads a kernel may use: cores / devices, at least 1 */
-bool spmd__crowded(const spmd_ctx *ctx);       /* more devices than cores: to wait is to give up the core */
 /* The library's allocator for what outlives a launch: counted, and refused when the mesh's hook says so. */
 void *spmd__alloc(spmd_mesh *mesh, size_t bytes); /* 64-byte aligned, not cleared; NULL with the error text set */
 void spmd__free(void *memory);

@@ -2,9 +2,9 @@
  * shard does the whole work), above that straight from inputs to outputs (two meetings, and the work of a
  * reduction is shared).
  *
- * The limits are measured. To find them again, let SPMD_MAIL_BYTES be 8192, build once with both limits 0 and once
- * with both 8192, run bench_collectives of both in turns for psum, all_gather and psum_scatter from 64 bytes to 8 KiB
- * on 2, 4 and 8 devices, and take the largest size that is not slower for any of them.
+ * The limit is measured. To find it again, build once with SPMD_MAIL_BYTES as 1 and once as 8192, run
+ * bench_collectives of both in turns for psum, all_gather and psum_scatter from 64 bytes to 8 KiB on 2, 4 and 8
+ * devices, and take the largest size that is not slower for any of them.
  *
  * Results are written past the caches when inputs and outputs of all shards do not fit into the last-level cache, but
  * into no more than LARGEST_CACHE: a virtual machine is told of caches that it shares with others. Measured as above,
@@ -12,17 +12,9 @@
 #include "collectives/coll.h"
 #include <unistd.h>
 
-static const struct {
-    bool crowded; /* more devices than cores: a meeting is some microseconds, and not 0.2 */
-    int64_t bytes;
-} limits[] = {
-    {false, 1024},
-    {true, SPMD_MAIL_BYTES},
-};
-
-bool spmd__use_mail(const spmd_ctx *ctx, int64_t bytes)
+bool spmd__use_mail(int64_t bytes)
 {
-    return bytes <= limits[spmd__crowded(ctx)].bytes;
+    return bytes <= SPMD_MAIL_BYTES;
 }
 
 bool spmd__use_stream(int64_t bytes)

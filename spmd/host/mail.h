@@ -3,6 +3,7 @@
 #ifndef SPMD_HOST_MAIL_H
 #define SPMD_HOST_MAIL_H
 
+#include "spmd/host/futex.h"
 #include "spmd/host/meet.h"
 #include <stdatomic.h>
 #include <string.h>
@@ -32,6 +33,14 @@ static inline void spmd__mail_write(spmd_mail_line *line, uint32_t sequence, uin
         atomic_store_explicit(&line->sequence, sequence, memory_order_release);
         done += left < SPMD_MAIL_LINE ? left : SPMD_MAIL_LINE;
     }
+}
+
+/* The next message goes into lines that its readers have had since the meeting before, and are done with: they come
+ * back while the caller computes. */
+static inline void spmd__mail_prepare(const spmd_mail_line *next, size_t bytes)
+{
+    for (size_t done = 0; done < SPMD_MAIL_HASH + bytes; done += SPMD_MAIL_LINE)
+        spmd__prefetch_to_write(next++);
 }
 
 #endif

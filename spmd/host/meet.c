@@ -457,6 +457,8 @@ static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signa
             posts[place] = other->post;
     }
     look_for_sleepers(&m);
+    if (mail)
+        spmd__mail_prepare(box_of(ctx->mesh, group->mask, m.sequence + 1, ctx->id), mail->bytes);
     return poisoned_now(ctx->mesh) ? aborted() : SPMD_OK; /* a member may have given up after it had published */
 }
 
