@@ -492,5 +492,6 @@ spmd_status spmd__meet_mail(spmd_ctx *ctx, const spmd_group *group, const spmd_s
 
 size_t spmd__mail_size(size_t bytes)
 {
-    return (bytes / SPMD_MAIL_LINE + 2) * SPMD_MAIL_LINE;
+    size_t lines = (bytes / SPMD_MAIL_LINE + 2) * SPMD_MAIL_LINE;
+    return (lines + 63) / 64 * 64; /* so that the next message is aligned, too */
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ERROR = 2, MOST = 60 }; /* memory allocation, and NCCL's system error; calls of one function */
+enum { ERROR = 2, MOST = 60 };        /* memory allocation, and NCCL's system error; calls of one function */
+enum { ROWS_OF_JOBS = 4, PARTS = 8 }; /* the functions are cut into parts, so that each test ends soon */
 
 /* Failing to give something back leaves it there; there is nobody to tell. */
 static bool gives_back(const char *function)
@@ -53,24 +54,26 @@ START_TEST(each_call_fails)
     static const struct {
         const char *transport;
         bool jit;
-    } rows[] = {{"p2p", false}, {"p2p", true}, {"nccl", false}};
+    } rows[ROWS_OF_JOBS] = {{"p2p", false}, {"p2p", true}, {"nccl", false}, {"nccl", true}};
+    const char *transport = rows[_i % ROWS_OF_JOBS].transport;
+    bool jit = rows[_i % ROWS_OF_JOBS].jit;
     int functions = 0, failures = 0;
     emu_configure(2, EMU_LATE, 1);
     emu_quiet(true);
-    for (int k = 0; emu_function(k); k++) {
+    for (int k = _i / ROWS_OF_JOBS; emu_function(k); k += PARTS) {
         int n = 1;
-        while (n < MOST && fails_once(emu_function(k), n, rows[_i].transport, rows[_i].jit))
+        while (n < MOST && fails_once(emu_function(k), n, transport, jit))
             n++;
         functions += n > 1;
         failures += n - 1;
         ck_spmd_ok(job_result("data=2", 2, true, (float[WIDTH * WIDTH]){0}));
     }
-    fprintf(stderr, "%s, jit %d: %d failures of %d functions\n", rows[_i].transport, rows[_i].jit, failures, functions);
-    ck_assert_int_gt(failures, 100);
+    fprintf(stderr, "%s, jit %d: %d failures of %d functions\n", transport, jit, failures, functions);
+    ck_assert_int_gt(failures, 0);
 }
 END_TEST
 
-SPMD_TEST_MAIN("cuda_failures", tcase_add_loop_test(tc, each_call_fails, 0, 3);)
+SPMD_TEST_MAIN("cuda_failures", tcase_add_loop_test(tc, each_call_fails, 0, ROWS_OF_JOBS *PARTS);)
 #else
 int main(void)
 {
