@@ -8,6 +8,9 @@ spmd_need("${CHECK_FOUND}" "Check" "check libsubunit-dev" "SPMD_TESTS")
 file(GLOB kit_sources CONFIGURE_DEPENDS tests/kit/kit_*.c)
 add_library(spmdkit_testing STATIC ${kit_sources})
 add_library(spmdkit::testing ALIAS spmdkit_testing)
+if(SPMD_CUDA STREQUAL "EMU")
+    target_compile_definitions(spmdkit_testing PRIVATE SPMD_EMU) # time limits
+endif()
 set_target_properties(spmdkit_testing PROPERTIES EXPORT_NAME testing POSITION_INDEPENDENT_CODE ON)
 target_include_directories(spmdkit_testing PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/spmdkit>)
@@ -24,7 +27,7 @@ target_compile_definitions(spmd_harness PUBLIC ${SPMD_DEFINITIONS})
 # More devices than cores: pinning and oneDNN's own threads would only fight. libgomp also blinds TSan.
 set(test_environment SPMD_PIN=0 OMP_NUM_THREADS=1 SPMD_GOLDEN_DIR=${PROJECT_SOURCE_DIR}/tests/golden)
 set(test_timeout 300)
-if(SPMD_SANITIZE)
+if(SPMD_SANITIZE OR SPMD_CUDA STREQUAL "EMU")
     set(test_timeout 1500)
 endif()
 if(SPMD_SANITIZE STREQUAL "thread")

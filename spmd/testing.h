@@ -116,7 +116,7 @@ SPMD_API double spmd_test_check_grad(spmd_test_op_fn *fn, void *user, int nin, c
     } while (0)
 
 /* --- the program --- */
-SPMD_API double spmd_test_timeout(void);         /* seconds for a test case: 60, five times that under sanitizers */
+SPMD_API double spmd_test_timeout(void);         /* seconds for a test case: 60, longer where all is checked */
 SPMD_API int spmd_test_exit(SRunner *runner);    /* runs, prints, frees; 0 if all passed: for main to return */
 SPMD_API int spmd_test_skip(const char *reason); /* prints "SKIP: reason"; 77, for main to return (ctest: Skipped) */
 

@@ -29,6 +29,8 @@ static bool real_data(void)
 
 int main(void)
 {
+    if (spmd_test_timeout() > 60) /* longer under sanitizers */
+        return spmd_test_skip("test_lesson is the one for sanitizers; this one only trains longer");
     if (!real_data())
         return spmd_test_skip("the real Fashion-MNIST is not here");
     Suite *suite = suite_create("lesson accuracy");

@@ -100,7 +100,7 @@ spmd_status spmd_test_run(const char *axes, spmd_shard_fn *fn, void *user, int n
 double spmd_test_timeout(void)
 {
     double seconds = 60;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(SPMD_EMU)
     return seconds * 5;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
