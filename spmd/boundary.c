@@ -299,6 +299,16 @@ void spmd__begin_shard(spmd_ctx *ctx)
         ctx->mesh->backend->begin(ctx);
 }
 
+spmd_status spmd__give_up(spmd_ctx *ctx, spmd_status status)
+{
+    char text[SPMD_ERROR_SIZE];
+    snprintf(text, sizeof text, "%s", spmd_last_error());
+    spmd__poison(ctx->mesh, status, text); /* before the wait: the stream may be in a meeting */
+    spmd__sync(ctx);
+    spmd__error_copy(text);
+    return status;
+}
+
 /* The user's function and its stream, both done. */
 spmd_status spmd__call_shard(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
 {
@@ -307,14 +317,7 @@ spmd_status spmd__call_shard(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
     if (status == SPMD_OK && ctx->automatic)
         status = spmd__auto_end(ctx, out);
     ctx->automatic = NULL;
-    if (status == SPMD_OK)
-        return spmd__sync(ctx);
-    char text[SPMD_ERROR_SIZE];
-    snprintf(text, sizeof text, "%s", spmd_last_error());
-    spmd__poison(ctx->mesh, status, text); /* before the wait: the stream may be in a meeting */
-    spmd__sync(ctx);
-    spmd__error_copy(text);
-    return status;
+    return status == SPMD_OK ? spmd__sync(ctx) : spmd__give_up(ctx, status);
 }
 
 spmd_status spmd__finish(spmd_ctx *ctx, spmd_status agreed, const spmd_tensor *out)

@@ -9,6 +9,8 @@ void spmd__begin_shard(spmd_ctx *ctx);
 spmd_tensor *spmd__make_inputs(spmd_ctx *ctx);
 /* The user's function and its stream, both done. */
 spmd_status spmd__call_shard(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out);
+/* A shard that failed: releases the others, waits for its stream; returns `status`, whose text stays. */
+spmd_status spmd__give_up(spmd_ctx *ctx, spmd_status status);
 /* Set, of this launch, no false claim of replication, fitting the given array. */
 spmd_status spmd__check_output(spmd_ctx *ctx, int k, const spmd_tensor *t);
 /* A created output: device 0 writes its type, every device its own block. */

@@ -154,7 +154,9 @@ spmd_status spmd__run_program(spmd_ctx *ctx)
     if (grown && ctx->mesh->backend->remote) /* no device's memory grows while another one waits in a collective */
         SPMD_TRY(meet_all(ctx, "memory", NULL, NULL));
     spmd__program_bind(p, job, ctx->id);
-    SPMD_TRY(spmd__program_replay(p, ctx, before_commit));
+    spmd_status replayed = spmd__program_replay(p, ctx, before_commit);
+    if (replayed != SPMD_OK)
+        return spmd__give_up(ctx, replayed);
     ctx->stream_hash = p->hash;
     spmd_tensor *out = spmd__scratch(ctx, (size_t)job->nout * sizeof *out + 1);
     if (!out)
