@@ -27,6 +27,22 @@ int bench_failed(const bench_program *program, spmd_status status)
     return argument ? CLI_USAGE : CLI_FAILED;
 }
 
+int bench_out_of_memory(const bench_program *program)
+{
+    fprintf(stderr, "%s: out of memory\n", program->name);
+    return CLI_FAILED;
+}
+
+int bench_print_line(const bench_program *program, json *line)
+{
+    char *text = json_end(line);
+    if (!text)
+        return bench_out_of_memory(program);
+    fputs(text, stdout);
+    free(text);
+    return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
+}
+
 static void help(const bench_program *program)
 {
     printf("usage: %s [options]\n%s\n", program->name, program->about);

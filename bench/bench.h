@@ -26,6 +26,11 @@ int bench_usage(const bench_program *program, const char *format, ...) __attribu
 /* The library's last error to stderr; returns CLI_USAGE for an argument that does not fit, else CLI_FAILED. */
 int bench_failed(const bench_program *program, spmd_status status);
 
+/* Says that there is no memory; returns CLI_FAILED. */
+int bench_out_of_memory(const bench_program *program);
+/* Ends the line, onto stdout; returns an exit code. */
+int bench_print_line(const bench_program *program, json *line);
+
 double bench_seconds(void);       /* monotonic */
 double bench_process_start(void); /* on the same clock, to a hundredth; NaN if unknown */
 /* The p-th percentile (0..100), between neighbours; sorts `x`. */

@@ -19,22 +19,6 @@ typedef struct bench {
     int64_t wrong;
 } bench;
 
-static int out_of_memory(const bench *b)
-{
-    fprintf(stderr, "%s: out of memory\n", b->program->name);
-    return CLI_FAILED;
-}
-
-static int print_line(const bench *b, json *line)
-{
-    char *text = json_end(line);
-    if (!text)
-        return out_of_memory(b);
-    fputs(text, stdout);
-    free(text);
-    return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
-}
-
 static bool begin_line(const bench *b, json *line, const char *op, int64_t bytes)
 {
     const coll_setup *setup = &b->setup;
@@ -61,7 +45,7 @@ static int print_json(const bench *b, const coll_row *row, const coll_result *r)
     json line;
     double algbw = algorithm_bandwidth(b, r);
     if (!begin_line(b, &line, row->name, r->bytes))
-        return out_of_memory(b);
+        return bench_out_of_memory(b->program);
     json_bool(&line, "in_place", r->in_place);
     json_number(&line, "us", r->us);
     json_number(&line, "us_p10", r->us_low);
@@ -76,7 +60,7 @@ static int print_json(const bench *b, const coll_row *row, const coll_result *r)
     json_integer(&line, "calls", r->calls);
     json_integer(&line, "samples", COLL_SAMPLES);
     json_number(&line, "load", bench_load());
-    return print_line(b, &line);
+    return bench_print_line(b->program, &line);
 }
 
 static void print_row(const bench *b, const coll_row *row, const coll_result *r)
@@ -121,18 +105,18 @@ static int run_barrier(bench *b)
         printf(
             "\npsum of 1 KiB, 10,000 in a row: %.2f us; a bare barrier, which moves no bytes: %.2f us; psum / barrier: "
             "%.2f\n",
-            r.us, r.bound_us, r.us / r.bound_us);
+            r.us, r.barrier_us, r.us / r.barrier_us);
         return CLI_OK;
     }
     json line;
     if (!begin_line(b, &line, "psum", 1024))
-        return out_of_memory(b);
+        return bench_out_of_memory(b->program);
     json_number(&line, "us", r.us);
     json_number(&line, "barrier_us", r.barrier_us);
-    json_number(&line, "bound_us", r.bound_us);
-    json_number(&line, "ratio", r.us / r.bound_us);
+    json_number(&line, "bound_us", r.barrier_us);
+    json_number(&line, "ratio", r.us / r.barrier_us);
     json_number(&line, "load", bench_load());
-    return print_line(b, &line);
+    return bench_print_line(b->program, &line);
 }
 
 /* "psum,all_gather" or "all"; an unknown name is found before anything is measured. */

@@ -156,31 +156,23 @@ static spmd_status measure(const bench *b, const kernel_row *row, result *result
 static int print_json(const bench *b, const kernel_row *row, const result *r)
 {
     json line;
-    char *text = NULL;
-    if (json_begin(&line)) {
-        json_text(&line, "kernel", row->name);
-        json_text(&line, "op", r->op);
-        json_text(&line, "dtype", b->args->dtype);
-        json_integer(&line, "devices", b->args->devices);
-        json_integer(&line, "rows", b->args->rows);
-        json_integer(&line, "columns", b->args->columns);
-        json_number(&line, "us", r->us);
-        json_number(&line, "us_p10", r->low);
-        json_number(&line, "us_p90", r->high);
-        json_number(&line, "ns_per_element", 1e3 * r->us / (double)(b->args->rows * b->args->columns));
-        json_number(&line, "gbs", r->bytes / r->us / 1e3);
-        json_number(&line, "gflops", r->flops / r->us / 1e3);
-        json_integer(&line, "samples", b->args->samples);
-        json_number(&line, "load", bench_load());
-        text = json_end(&line);
-    }
-    if (!text) {
-        fprintf(stderr, "%s: out of memory\n", b->program->name);
-        return CLI_FAILED;
-    }
-    fputs(text, stdout);
-    free(text);
-    return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
+    if (!json_begin(&line))
+        return bench_out_of_memory(b->program);
+    json_text(&line, "kernel", row->name);
+    json_text(&line, "op", r->op);
+    json_text(&line, "dtype", b->args->dtype);
+    json_integer(&line, "devices", b->args->devices);
+    json_integer(&line, "rows", b->args->rows);
+    json_integer(&line, "columns", b->args->columns);
+    json_number(&line, "us", r->us);
+    json_number(&line, "us_p10", r->low);
+    json_number(&line, "us_p90", r->high);
+    json_number(&line, "ns_per_element", 1e3 * r->us / (double)(b->args->rows * b->args->columns));
+    json_number(&line, "gbs", r->bytes / r->us / 1e3);
+    json_number(&line, "gflops", r->flops / r->us / 1e3);
+    json_integer(&line, "samples", b->args->samples);
+    json_number(&line, "load", bench_load());
+    return bench_print_line(b->program, &line);
 }
 
 static void print_row(const bench *b, const kernel_row *row, const result *r)

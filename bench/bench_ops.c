@@ -321,10 +321,7 @@ static int print_result(const arguments *args, const op_case *c, double error, d
     json_number(&line, "us", us > 0 ? us : (double)NAN);
     json_number(&line, "tflops", us > 0 ? tflops : (double)NAN);
     json_number(&line, "gb_per_s", us > 0 ? gbs : (double)NAN);
-    char *text = json_end(&line);
-    bool written = text && fputs(text, stdout) >= 0;
-    free(text);
-    return written ? CLI_OK : CLI_FAILED;
+    return json_print(&line) ? CLI_OK : CLI_FAILED;
 }
 
 int main(int argc, char **argv)

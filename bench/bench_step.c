@@ -109,39 +109,31 @@ static int print_json(const bench *b, const result *r)
 {
     const arguments *args = b->args;
     json line;
-    char *text = NULL;
-    if (json_begin(&line)) {
-        json_text(&line, "model", args->model);
-        json_integer(&line, "devices", args->devices);
-        json_integer(&line, "batch_per_device", args->batch);
-        json_integer(&line, "repeats", b->options.config.repeats);
-        json_integer(&line, "width", b->options.config.width);
-        json_text(&line, "dtype", args->dtype);
-        json_text(&line, "mode", args->mode);
-        json_bool(&line, "jit", !args->eager);
-        json_number(&line, "ms_per_step", r->ms);
-        json_number(&line, "ms_p10", r->low);
-        json_number(&line, "ms_p90", r->high);
-        json_number(&line, "examples_per_s", 1e3 * (double)b->options.batch / r->ms);
-        json_number(&line, "gflops", r->flops / r->ms / 1e6);
-        json_number(&line, "limit_gflops", r->flops / r->limit_ms / 1e6);
-        json_number(&line, "share", r->limit_ms / r->ms);
-        json_number(&line, "share_p10", r->limit_low / r->low);
-        json_integer(&line, "peak_rss", r->peak_rss);
-        json_number(&line, "first_step_s", r->first_step_s);
-        json_number(&line, "first_step_end", r->first_step_end);
-        json_integer(&line, "samples", r->samples);
-        json_number(&line, "loss", b->last.loss);
-        json_number(&line, "load", bench_load());
-        text = json_end(&line);
-    }
-    if (!text) {
-        fprintf(stderr, "%s: out of memory\n", b->program->name);
-        return CLI_FAILED;
-    }
-    fputs(text, stdout);
-    free(text);
-    return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
+    if (!json_begin(&line))
+        return bench_out_of_memory(b->program);
+    json_text(&line, "model", args->model);
+    json_integer(&line, "devices", args->devices);
+    json_integer(&line, "batch_per_device", args->batch);
+    json_integer(&line, "repeats", b->options.config.repeats);
+    json_integer(&line, "width", b->options.config.width);
+    json_text(&line, "dtype", args->dtype);
+    json_text(&line, "mode", args->mode);
+    json_bool(&line, "jit", !args->eager);
+    json_number(&line, "ms_per_step", r->ms);
+    json_number(&line, "ms_p10", r->low);
+    json_number(&line, "ms_p90", r->high);
+    json_number(&line, "examples_per_s", 1e3 * (double)b->options.batch / r->ms);
+    json_number(&line, "gflops", r->flops / r->ms / 1e6);
+    json_number(&line, "limit_gflops", r->flops / r->limit_ms / 1e6);
+    json_number(&line, "share", r->limit_ms / r->ms);
+    json_number(&line, "share_p10", r->limit_low / r->low);
+    json_integer(&line, "peak_rss", r->peak_rss);
+    json_number(&line, "first_step_s", r->first_step_s);
+    json_number(&line, "first_step_end", r->first_step_end);
+    json_integer(&line, "samples", r->samples);
+    json_number(&line, "loss", b->last.loss);
+    json_number(&line, "load", bench_load());
+    return bench_print_line(b->program, &line);
 }
 
 static void print_row(const bench *b, const result *r)

@@ -66,7 +66,6 @@ static spmd_status take_turns(coll_sample *s, spmd_array *who, coll_barrier_resu
     }
     out->us = bench_percentile(psum, TURNS, 50);
     out->barrier_us = bench_percentile(empty, TURNS, 50);
-    out->bound_us = out->barrier_us;
     return SPMD_OK;
 }
 

@@ -34,9 +34,10 @@ spmd_status coll_find_groups(const spmd_mesh *mesh, const char *axes, coll_group
 spmd_status coll_measure(const coll_setup *setup, const coll_row *row, int64_t bytes, coll_result *out);
 
 /* 10,000 psums of 1 KiB a sample beside as many empty meetings at a barrier that only has to be correct, on the same
- * threads. A psum of this size meets once (collectives/host/select.c): bound_us = barrier_us; it moves no bytes. */
+ * threads. A psum of this size meets once (collectives/host/select.c), so the barrier is its bound; a barrier moves no
+ * bytes. */
 typedef struct coll_barrier_result {
-    double us, barrier_us, bound_us;
+    double us, barrier_us;
 } coll_barrier_result;
 spmd_status coll_measure_barrier(const coll_setup *setup, coll_barrier_result *out);
 

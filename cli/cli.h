@@ -81,6 +81,7 @@ void json_bool(json *line, const char *key, bool value);
 void json_open(json *line, const char *key, char bracket); /* '{' or '['; key NULL: an element of a list */
 void json_close(json *line, char bracket);                 /* '}' or ']' */
 char *json_end(json *line);                                /* the line with its newline, to be freed; NULL: no memory */
+bool json_print(json *line);                               /* ends it, onto stdout; false: no memory, or not written */
 
 /* --- where a training reports to: people, a script (--json), a file (--log) --- */
 typedef struct cli_report {

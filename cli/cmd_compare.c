@@ -232,10 +232,7 @@ static void print_json(const comparison *c)
     json_number(&line, "max_diff_params", c->params);
     json_integer(&line, "devices", c->devices);
     json_number(&line, "one_device_examples_per_s", c->one.examples_per_s);
-    char *text = json_end(&line);
-    if (text)
-        fputs(text, stdout);
-    free(text);
+    json_print(&line);
 }
 
 int cmd_compare(const cli_options *o)

@@ -138,10 +138,7 @@ static int info_json(const char *name, const library *list)
     if (spmd_cuda_versions(versions, sizeof versions))
         json_text(&line, "cuda", versions);
     json_close(&line, '}');
-    char *text = json_end(&line);
-    bool written = text && fputs(text, stdout) >= 0;
-    free(text);
-    return written ? CLI_OK : CLI_FAILED;
+    return json_print(&line) ? CLI_OK : CLI_FAILED;
 }
 
 int cmd_info(const cli_options *options)

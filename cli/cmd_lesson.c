@@ -87,10 +87,7 @@ static void print_json(const lesson *l, const char *name)
         json_text(&line, "dataset", l->data.name);
     }
     json_integer(&line, "devices", spmd_mesh_devices(l->mesh));
-    char *text = json_end(&line);
-    if (text)
-        fputs(text, stdout);
-    free(text);
+    json_print(&line);
 }
 
 void cli_open_report(const char *folder)

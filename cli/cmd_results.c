@@ -80,14 +80,6 @@ static void close_model(results *r)
     free(r->confidence);
 }
 
-static void print_line(json *line)
-{
-    char *text = json_end(line);
-    if (text)
-        fputs(text, stdout);
-    free(text);
-}
-
 int cmd_eval(const cli_options *o)
 {
     if (!o->checkpoint)
@@ -109,7 +101,7 @@ int cmd_eval(const cli_options *o)
             json_integer(&line, "steps", r.info.step);
             json_text(&line, "checkpoint", r.info.path);
             json_text(&line, "dataset", r.data.name);
-            print_line(&line);
+            json_print(&line);
         }
     }
     int code = status == SPMD_OK ? CLI_OK : cli_failed(o, status);
@@ -133,7 +125,7 @@ static void json_predictions(const results *r)
         json_close(&line, '}');
     }
     json_close(&line, ']');
-    print_line(&line);
+    json_print(&line);
 }
 
 static void json_confusion(const results *r, int64_t counts[LESSON_CLASSES][LESSON_CLASSES])
@@ -151,7 +143,7 @@ static void json_confusion(const results *r, int64_t counts[LESSON_CLASSES][LESS
         json_close(&line, ']');
     }
     json_close(&line, ']');
-    print_line(&line);
+    json_print(&line);
 }
 
 static void show_confusion(results *r)

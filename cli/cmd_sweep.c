@@ -71,11 +71,7 @@ static void print_row(const cli_options *o, const row *r, FILE *people)
     json_text(&line, "reason", r->reason);
     json_number(&line, "ms_per_step", !strcmp(r->status, "ok") ? r->timing.ms : (double)NAN);
     json_number(&line, "examples_per_s", !strcmp(r->status, "ok") ? r->timing.examples_per_s : (double)NAN);
-    char *text = json_end(&line);
-    if (text)
-        fputs(text, stdout);
-    fflush(stdout);
-    free(text);
+    json_print(&line);
 }
 
 /* Both axes are logarithmic to base 2: twice the batch in twice the time is a straight line. */

@@ -147,10 +147,7 @@ static void print_json(const watched *runs, int n)
         json_number(&line, "accuracy", m->accuracy);
         json_number(&line, "test_accuracy", runs[k].log.test_accuracy);
         json_bool(&line, "done", runs[k].log.done);
-        char *text = json_end(&line);
-        if (text)
-            fputs(text, stdout);
-        free(text);
+        json_print(&line);
     }
 }
 
@@ -244,10 +241,7 @@ int cmd_report(const cli_options *o)
             json_text(&line, "event", "done");
             json_text(&line, "report", p.folder);
             json_integer(&line, "runs", o->nwords);
-            char *text = json_end(&line);
-            if (text)
-                fputs(text, stdout);
-            free(text);
+            json_print(&line);
         }
         if (good && o->open)
             cli_open_report(p.folder);

@@ -84,3 +84,11 @@ char *json_end(json *line)
     free(line->text);
     return NULL;
 }
+
+bool json_print(json *line)
+{
+    char *text = json_end(line);
+    bool written = text && fputs(text, stdout) >= 0 && fflush(stdout) == 0;
+    free(text);
+    return written;
+}

@@ -34,10 +34,7 @@ int cli_failed(const cli_options *options, spmd_status status)
         json_text(&line, "event", "error");
         json_text(&line, "status", spmd_status_name(status));
         json_text(&line, "message", spmd_last_error());
-        char *text = json_end(&line);
-        if (text)
-            fputs(text, stdout);
-        free(text);
+        json_print(&line);
     }
     return CLI_FAILED;
 }

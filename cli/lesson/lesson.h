@@ -48,5 +48,6 @@ void lesson_confusion_count(const spmd_examples *examples, const int32_t *predic
 void lesson_confusion_show(page *p, const char *dataset, int64_t counts[LESSON_CLASSES][LESSON_CLASSES]);
 /* One row of a table: name, dtype, global shape, spec, block, what devices hold. */
 void lesson_array_row(page *p, const char *name, const spmd_array *array);
+void lesson_print_mesh(page *p, const spmd_mesh *mesh); /* as it prints itself */
 
 #endif

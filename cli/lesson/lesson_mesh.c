@@ -8,6 +8,15 @@
 
 enum { BATCHES = 8 };
 
+void lesson_print_mesh(page *p, const spmd_mesh *mesh)
+{
+    page_stream s;
+    if (page_stream_begin(p, &s)) {
+        spmd_mesh_print(mesh, s.file);
+        page_stream_end(p, &s);
+    }
+}
+
 spmd_status lesson_mesh(lesson *l)
 {
     page *p = &l->page;
@@ -24,11 +33,7 @@ spmd_status lesson_mesh(lesson *l)
         page_row(p, "%s", row);
     }
     page_table_end(p);
-    page_stream s;
-    if (page_stream_begin(p, &s)) {
-        spmd_mesh_print(l->mesh, s.file);
-        page_stream_end(p, &s);
-    }
+    lesson_print_mesh(p, l->mesh);
     return SPMD_OK;
 }
 

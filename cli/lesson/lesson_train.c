@@ -31,10 +31,7 @@ static void step_json(const spmd_metrics *m)
     json_number(&line, "loss", m->loss);
     json_number(&line, "accuracy", m->accuracy);
     json_number(&line, "grad_norm", m->grad_norm);
-    char *text = json_end(&line);
-    if (text)
-        fputs(text, stdout);
-    free(text);
+    json_print(&line);
 }
 
 static bool on_step(void *user, const spmd_metrics *m)
@@ -192,10 +189,6 @@ spmd_status lesson_placement(lesson *l)
     for (int k = 0; (array = spmd_trainer_array(l->trainer, k, &name)) != NULL; k++)
         lesson_array_row(p, name, array);
     page_table_end(p);
-    page_stream s;
-    if (page_stream_begin(p, &s)) {
-        spmd_mesh_print(l->mesh, s.file);
-        page_stream_end(p, &s);
-    }
+    lesson_print_mesh(p, l->mesh);
     return SPMD_OK;
 }
