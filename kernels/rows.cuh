@@ -48,6 +48,17 @@ template <int LANES, int V> struct lanes {
     {
         return fold_lanes<add, LANES>(x);
     }
+    /* Of the same row of two operands. */
+    template <class T> __device__ float dot(const T *x, const T *y) const
+    {
+        float partial = 0;
+        each([&](int64_t i) {
+            const pack<T, V> a = read(x, i), b = read(y, i);
+            for (int v = 0; v < V; v++)
+                partial += widen(a.at[v]) * widen(b.at[v]);
+        });
+        return sum(partial);
+    }
 };
 
 template <int LANES, int V, class F> __global__ void __launch_bounds__(THREADS) row_kernel(F f, int64_t rows, int64_t n)

@@ -26,13 +26,7 @@ template <class T> struct row_dots {
     float *dots;
     template <int LANES, int PACK> __device__ void operator()(const lanes<LANES, PACK> &row) const
     {
-        float sum = 0;
-        row.each([&](int64_t i) {
-            const pack<T, PACK> a = row.read(ct, i), b = row.read(out, i);
-            for (int e = 0; e < PACK; e++)
-                sum += widen(a.at[e]) * widen(b.at[e]);
-        });
-        sum = row.sum(sum);
+        const float sum = row.dot(ct, out);
         if (row.first())
             dots[row.row] = sum;
     }

@@ -27,13 +27,7 @@ template <class T> struct gradient {
     T *dx;
     template <int LANES, int V> __device__ void operator()(const lanes<LANES, V> &row) const
     {
-        float dot = 0;
-        row.each([&](int64_t i) {
-            const pack<T, V> a = row.read(y, i), b = row.read(ct, i);
-            for (int v = 0; v < V; v++)
-                dot += widen(a.at[v]) * widen(b.at[v]);
-        });
-        dot = row.sum(dot);
+        const float dot = row.dot(y, ct);
         row.each([&](int64_t i) {
             const pack<T, V> a = row.read(y, i);
             pack<T, V> b = row.read(ct, i);

@@ -91,24 +91,24 @@ static spmd_status make_all(spmd_mesh *mesh)
     return SPMD_OK;
 }
 
-void spmd__cuda_abort(spmd_device *device)
+static void end_comms(spmd_device *device, ncclResult_t (*end)(ncclComm_t))
 {
     spmd_cuda_device *cuda = spmd__cuda_of(device);
     for (int mask = 0; mask < 1 << SPMD_MAX_AXES; mask++) {
         if (cuda->comm[mask])
-            (void)ncclCommAbort(cuda->comm[mask]);
+            (void)end(cuda->comm[mask]);
         cuda->comm[mask] = NULL;
     }
 }
 
+void spmd__cuda_abort(spmd_device *device)
+{
+    end_comms(device, ncclCommAbort);
+}
+
 void spmd__cuda_disconnect(spmd_device *device)
 {
-    spmd_cuda_device *cuda = spmd__cuda_of(device);
-    for (int mask = 0; mask < 1 << SPMD_MAX_AXES; mask++) {
-        if (cuda->comm[mask])
-            (void)ncclCommDestroy(cuda->comm[mask]);
-        cuda->comm[mask] = NULL;
-    }
+    end_comms(device, ncclCommDestroy);
 }
 
 static bool all_reachable(const spmd_mesh *mesh)
