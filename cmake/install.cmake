@@ -11,6 +11,10 @@ foreach(header IN LISTS public_headers)
     install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/spmdkit/${folder})
 endforeach()
 
+if(SPMD_CUDA STREQUAL "ON")
+    install(FILES spmd/cuda.cuh DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/spmdkit/spmd) # else with the emulated CUDA
+endif()
+
 install(TARGETS spmdkit spmdkit_static EXPORT spmdkit)
 if(TARGET spmdkit_testing)
     install(TARGETS spmdkit_testing EXPORT spmdkit)
@@ -22,6 +26,8 @@ install(FILES ${PROJECT_BINARY_DIR}/spmdkitConfigVersion.cmake DESTINATION ${pac
 
 list(TRANSFORM SPMD_INSTALL_LIBRARIES PREPEND -l OUTPUT_VARIABLE SPMD_PKG_CONFIG_LIBRARIES)
 list(JOIN SPMD_PKG_CONFIG_LIBRARIES " " SPMD_PKG_CONFIG_LIBRARIES)
+# From where the file lies, since cmake --install --prefix may put it anywhere.
+file(RELATIVE_PATH SPMD_PKG_CONFIG_UP ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(cmake/spmdkit.pc.in spmdkit.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/spmdkit.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
