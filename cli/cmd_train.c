@@ -47,11 +47,12 @@ static void on_log(void *user, const char *line)
 /* Scored by the test set if it is evaluated anyway, else by the step's own accuracy. */
 static spmd_status save(training *t, double accuracy)
 {
-    spmd_evaluation test = {.accuracy = accuracy};
-    if (t->asked->eval)
-        SPMD_TRY(spmd_trainer_evaluate(t->trainer, &t->data.test, &test));
+    if (t->asked->eval) {
+        SPMD_TRY(spmd_trainer_evaluate(t->trainer, &t->data.test, &t->test));
+        accuracy = t->test.accuracy;
+    }
     int keep = t->asked->keep > 0 ? (int)t->asked->keep : 3;
-    SPMD_TRY(spmd_checkpoints_save(t->trainer, t->asked->checkpoint, keep, test.accuracy));
+    SPMD_TRY(spmd_checkpoints_save(t->trainer, t->asked->checkpoint, keep, accuracy));
     t->saved = spmd_trainer_steps(t->trainer);
     return SPMD_OK;
 }
@@ -194,7 +195,7 @@ static spmd_status train(const cli_options *o, training *t)
     SPMD_TRY(t->saving);
     if (t->report.failed) /* said already */
         return SPMD_OK;
-    if (o->eval)
+    if (o->eval && t->saved != spmd_trainer_steps(t->trainer)) /* else save() has just done it */
         SPMD_TRY(spmd_trainer_evaluate(t->trainer, &t->data.test, &t->test));
     return spmd_trainer_fingerprint(t->trainer, &t->fingerprint);
 }
