@@ -3,6 +3,7 @@
 #define CLI_CLI_H
 
 #include "models/train.h"
+#include "spmd/jit.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,6 +62,11 @@ typedef struct cli_timing {
 } cli_timing;
 /* 4 steps that do not count, then the median of 3 x 15, on generated data. */
 spmd_status cli_time_steps(spmd_trainer *trainer, const spmd_train_options *options, cli_timing *out);
+/* The same on a mesh and with a trainer of its own; what the step's program does into *program, unless it is NULL. */
+spmd_status cli_time_on(const char *axes, const char *backend, const spmd_train_options *options, cli_timing *out,
+                        spmd_program_info *program);
+/* A clock that only goes forward. */
+double cli_seconds(void);
 /* A generated batch of the training's size; free both. */
 spmd_status cli_make_batch(const spmd_train_options *options, float **x, int32_t **y);
 /* Two texts line by line, side by side where they differ; long equal runs are counted. Value numbers do not count. */
@@ -108,6 +114,8 @@ typedef struct cli_array_text {
     char global[64], block[64], spec[64], devices[64];
 } cli_array_text;
 void cli_describe_array(const spmd_array *array, cli_array_text *out);
+/* Spec, sizes and which device holds what, as the array prints itself; says so where there is no drawing. */
+void cli_draw_array(const spmd_array *array, FILE *file);
 /* Every array: name, dtype, shape, spec, block, devices; then the mesh, the batch and one parameter as drawings. */
 void cli_print_placement(const spmd_trainer *trainer, const spmd_mesh *mesh, FILE *file);
 

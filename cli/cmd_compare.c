@@ -115,18 +115,9 @@ static spmd_status describe(side *d)
 
 static spmd_status time_one_device(const cli_options *o, comparison *c)
 {
-    spmd_mesh *mesh;
-    spmd_trainer *trainer;
     spmd_train_options options = c->options;
     options.batch /= c->devices;
-    SPMD_TRY(spmd_mesh_create("data=1", o->backend, &mesh));
-    spmd_status status = spmd_trainer_create(mesh, &options, &trainer);
-    if (status == SPMD_OK) {
-        status = cli_time_steps(trainer, &options, &c->one);
-        spmd_trainer_destroy(trainer);
-    }
-    spmd_mesh_destroy(mesh);
-    return status;
+    return cli_time_on("data=1", o->backend, &options, &c->one, NULL);
 }
 
 static spmd_status open_sides(const cli_options *o, comparison *c)

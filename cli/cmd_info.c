@@ -2,9 +2,9 @@
 #include "cli/cli.h"
 #include "kernels/matmul/gemm.h"
 #include "spmd/cuda.h"
+#include "spmd/host/pin.h"
 #include "spmd/spmdkit.h"
 #include <cjson/cJSON.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -19,13 +19,6 @@ typedef struct library {
     const char *name;
     char version[96];
 } library;
-
-/* Cores that this process may use, which in a container are fewer than the machine's. */
-static int cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 static void processor(char *text, size_t size)
 {
@@ -130,7 +123,7 @@ static int info_json(const char *name, const library *list)
     json_close(&line, '}');
     gpus_json(&line);
     json_close(&line, ']');
-    json_integer(&line, "cores", cores());
+    json_integer(&line, "cores", spmd__allowed_cores());
     json_open(&line, "libraries", '{');
     for (int k = 0; k < LIBRARIES; k++)
         json_text(&line, list[k].name, list[k].version);
@@ -155,7 +148,7 @@ int cmd_info(const cli_options *options)
         printf(" %s", spmd_backend_name(k));
     printf("; a device is a thread with its own memory, up to %d devices\n", SPMD_MAX_DEVICES);
     printf("  processor  %s\n", name);
-    printf("  cores      %d\n", cores());
+    printf("  cores      %d\n", spmd__allowed_cores());
     printf("  bf16       %s\n", spmd__matmul_has_native_bf16()
                                     ? "native: matmuls on bf16 use the processor's own instructions"
                                     : "converted: matmuls on bf16 are computed in f32, which is as fast here");

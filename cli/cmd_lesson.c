@@ -90,6 +90,11 @@ static void print_json(const lesson *l, const char *name)
     json_print(&line);
 }
 
+bool lesson_page_open(page *p, const cli_options *options, const char *title)
+{
+    return page_open(p, options->out ? options->out : "spmd-report", title, options->json ? stderr : stdout);
+}
+
 void cli_open_report(const char *folder)
 {
     char path[600];
@@ -129,7 +134,7 @@ int cmd_lesson(const cli_options *o)
     lesson l = {.options = o,
                 .full = o->full || (!o->quick && o->backend && strcmp(o->backend, "cuda") == 0),
                 .accuracy = {NAN, NAN}};
-    if (!page_open(&l.page, o->out ? o->out : "spmd-report", lessons[which].title, o->json ? stderr : stdout))
+    if (!lesson_page_open(&l.page, o, lessons[which].title))
         return CLI_FAILED;
     spmd_status status = run(&l, lessons[which].steps, which == 0);
     int code = status == SPMD_OK ? CLI_OK : cli_failed(o, status);

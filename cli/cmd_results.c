@@ -149,9 +149,7 @@ static void json_confusion(const results *r, int64_t counts[LESSON_CLASSES][LESS
 static void show_confusion(results *r)
 {
     int64_t counts[LESSON_CLASSES][LESSON_CLASSES];
-    page_section(&r->page, "confusion", "What is taken for what");
-    lesson_confusion_count(&r->data.test, r->predicted, r->data.test.count, counts);
-    lesson_confusion_show(&r->page, r->data.name, counts);
+    lesson_confusion_section(&r->page, &r->data, r->predicted, counts);
     if (r->options->json)
         json_confusion(r, counts);
 }
@@ -170,7 +168,7 @@ static int show(const cli_options *o, const char *title, void (*content)(results
     results r = {.options = o, .people = o->json ? stderr : stdout};
     spmd_status status = predict(&r);
     int code = status == SPMD_OK ? CLI_OK : cli_failed(o, status);
-    if (code == CLI_OK && !page_open(&r.page, o->out ? o->out : "spmd-report", title, r.people))
+    if (code == CLI_OK && !lesson_page_open(&r.page, o, title))
         code = CLI_FAILED;
     else if (code == CLI_OK) {
         content(&r);

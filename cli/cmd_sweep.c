@@ -35,22 +35,9 @@ static int parse_sizes(const char *text, row *rows)
     return n;
 }
 
-static spmd_status time_size(spmd_mesh *mesh, const spmd_train_options *options, row *r)
-{
-    spmd_trainer *trainer;
-    SPMD_TRY(spmd_trainer_create(mesh, options, &trainer));
-    spmd_status status = cli_time_steps(trainer, options, &r->timing);
-    spmd_trainer_destroy(trainer);
-    return status;
-}
-
 static void run_size(const cli_options *o, const spmd_train_options *options, const char *axes, row *r)
 {
-    spmd_mesh *mesh = NULL;
-    spmd_status status = spmd_mesh_create(axes, o->backend, &mesh);
-    if (status == SPMD_OK)
-        status = time_size(mesh, options, r);
-    spmd_mesh_destroy(mesh);
+    spmd_status status = cli_time_on(axes, o->backend, options, &r->timing, NULL);
     r->status = status == SPMD_OK ? "ok" : status == SPMD_EINVAL ? "skipped" : "failed";
     if (status != SPMD_OK)
         snprintf(r->reason, sizeof r->reason, "%s", spmd_last_error());

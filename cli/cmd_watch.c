@@ -24,6 +24,15 @@ typedef struct watched {
     run_log log;
 } watched;
 
+/* Reads what has come since; false: out of memory, said. */
+static bool read_log(watched *run)
+{
+    run_log_read(&run->log, run->file);
+    if (run->log.failed)
+        fprintf(stderr, "spmd: out of memory for the log '%s'\n", run->path);
+    return !run->log.failed;
+}
+
 static bool open_logs(const cli_options *o, watched *runs)
 {
     for (int k = 0; k < o->nwords; k++) {
@@ -35,7 +44,8 @@ static bool open_logs(const cli_options *o, watched *runs)
                     strerror(errno));
             return false;
         }
-        run_log_read(&runs[k].log, runs[k].file);
+        if (!read_log(&runs[k]))
+            return false;
     }
     return true;
 }
@@ -174,8 +184,8 @@ int cmd_watch(const cli_options *o)
         if (!live || stopped || all_done(runs, o->nwords))
             break;
         usleep(PAUSE_US);
-        for (int k = 0; k < o->nwords; k++)
-            run_log_read(&runs[k].log, runs[k].file);
+        for (int k = 0; k < o->nwords && good; k++)
+            good = read_log(&runs[k]);
     }
     close_logs(runs, o->nwords);
     return good ? CLI_OK : CLI_FAILED;
@@ -223,8 +233,7 @@ int cmd_report(const cli_options *o)
     json line;
     if (o->nwords == 0)
         return cli_usage("report: of which run? Give the files of spmd train --log, as in spmd report run.jsonl");
-    bool good = open_logs(o, runs) &&
-                page_open(&p, o->out ? o->out : "spmd-report", "spmdkit: training report", o->json ? stderr : stdout);
+    bool good = open_logs(o, runs) && lesson_page_open(&p, o, "spmdkit: training report");
     if (good) {
         char name[32] = "curve";
         summary(&p, runs, o->nwords);

@@ -45,6 +45,13 @@ static void print_row(const char *name, const spmd_array *array, FILE *file)
     fprintf(file, "  %-24s %-5s %-12s %-10s %-12s %s\n", name, t.dtype, t.global, t.spec, t.block, t.devices);
 }
 
+void cli_draw_array(const spmd_array *array, FILE *file)
+{
+    spmd_array_print(array, file);
+    if (spmd_array_print_sharding(array, file) != SPMD_OK)
+        fprintf(file, "(no drawing: %s)\n", spmd_last_error());
+}
+
 void cli_print_placement(const spmd_trainer *trainer, const spmd_mesh *mesh, FILE *file)
 {
     const char *name;
@@ -63,8 +70,6 @@ void cli_print_placement(const spmd_trainer *trainer, const spmd_mesh *mesh, FIL
     const spmd_array *const drawn[] = {batch, array};
     for (int k = 0; k < 2; k++) {
         fprintf(file, "\n%s: ", titles[k]);
-        spmd_array_print(drawn[k], file);
-        if (spmd_array_print_sharding(drawn[k], file) != SPMD_OK)
-            fprintf(file, "(no drawing: %s)\n", spmd_last_error());
+        cli_draw_array(drawn[k], file);
     }
 }

@@ -4,17 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ROW_EVERY = 25, BAR = 24 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 bool cli_report_open(cli_report *report, const cli_options *options, int64_t steps, int64_t batch)
 {
@@ -84,7 +76,7 @@ static void show(const cli_report *report, const spmd_metrics *m, bool row)
     char rate[32] = "-"; /* the first step is not counted */
     if (m->step > report->first_step)
         snprintf(rate, sizeof rate, "%.0f",
-                 (double)(m->step - report->first_step) * (double)report->batch / (now() - report->first_end));
+                 (double)(m->step - report->first_step) * (double)report->batch / (cli_seconds() - report->first_end));
     if (report->terminal)
         show_bar(report, m, rate);
     else if (row)
@@ -96,7 +88,7 @@ bool cli_report_step(cli_report *report, const spmd_metrics *m)
 {
     if (!report->first_step) {
         report->first_step = m->step;
-        report->first_end = now();
+        report->first_end = cli_seconds();
     }
     bool row = m->step == report->first_step || m->step % ROW_EVERY == 0 || m->step == report->steps;
     show(report, m, row);

@@ -5,7 +5,7 @@
 
 enum { WARM = 4, REPEATS = 3, STEPS = 15 };
 
-static double now(void)
+double cli_seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -31,9 +31,9 @@ static spmd_status measure(spmd_trainer *trainer, const float *x, const int32_t 
     double seconds[REPEATS];
     SPMD_TRY(run_steps(trainer, x, y, WARM));
     for (int r = 0; r < REPEATS; r++) {
-        double start = now();
+        double start = cli_seconds();
         SPMD_TRY(run_steps(trainer, x, y, STEPS));
-        seconds[r] = (now() - start) / STEPS;
+        seconds[r] = (cli_seconds() - start) / STEPS;
     }
     qsort(seconds, REPEATS, sizeof *seconds, ascending);
     *out = (cli_timing){.ms = seconds[REPEATS / 2] * 1e3, .examples_per_s = (double)batch / seconds[REPEATS / 2]};
@@ -65,5 +65,22 @@ spmd_status cli_time_steps(spmd_trainer *trainer, const spmd_train_options *opti
     spmd_status status = measure(trainer, x, y, options->batch, out);
     free(x);
     free(y);
+    return status;
+}
+
+spmd_status cli_time_on(const char *axes, const char *backend, const spmd_train_options *options, cli_timing *out,
+                        spmd_program_info *program)
+{
+    spmd_mesh *mesh;
+    spmd_trainer *trainer;
+    SPMD_TRY(spmd_mesh_create(axes, backend, &mesh));
+    spmd_status status = spmd_trainer_create(mesh, options, &trainer);
+    if (status == SPMD_OK) {
+        status = cli_time_steps(trainer, options, out);
+        if (status == SPMD_OK && program)
+            status = spmd_jit_info(spmd_trainer_jit(trainer), 0, program);
+        spmd_trainer_destroy(trainer);
+    }
+    spmd_mesh_destroy(mesh);
     return status;
 }

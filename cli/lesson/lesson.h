@@ -38,15 +38,17 @@ lesson_step lesson_mesh, lesson_topology, lesson_shardings, lesson_workload;
 lesson_step lesson_scaling, lesson_modes, lesson_sweep, lesson_next, lesson_trap;
 
 /* --- shared --- */
+/* The page that a command writes, where the options want it; false: it has said on stderr what is wrong. */
+bool lesson_page_open(page *p, const cli_options *options, const char *title);
 const char *lesson_class(const char *dataset, int64_t label); /* "Sneaker" */
 void lesson_curve_plot(page *p, const course *c, const char *name, const char *caption);
 /* The 5x5 grid of the first test examples, green where right and red where wrong. */
 void lesson_grid_picture(page *p, const spmd_dataset *data, const int32_t *predicted, const float *confidence);
-/* Counts by [class][predicted class], as a picture and a table with per-class per cent. */
-void lesson_confusion_count(const spmd_examples *examples, const int32_t *predicted, int64_t count,
-                            int64_t counts[LESSON_CLASSES][LESSON_CLASSES]);
-void lesson_confusion_show(page *p, const char *dataset, int64_t counts[LESSON_CLASSES][LESSON_CLASSES]);
-/* One row of a table: name, dtype, global shape, spec, block, what devices hold. */
+/* Counts of the test set by [class][predicted class]: a section with a picture and a table with per-class per cent. */
+void lesson_confusion_section(page *p, const spmd_dataset *data, const int32_t *predicted,
+                              int64_t counts[LESSON_CLASSES][LESSON_CLASSES]);
+/* A table of arrays, ended as any: name, dtype, global shape, spec, block, what devices hold. */
+void lesson_array_table(page *p);
 void lesson_array_row(page *p, const char *name, const spmd_array *array);
 void lesson_print_mesh(page *p, const spmd_mesh *mesh); /* as it prints itself */
 

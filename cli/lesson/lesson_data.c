@@ -75,6 +75,11 @@ spmd_status lesson_images(lesson *l)
     return SPMD_OK;
 }
 
+void lesson_array_table(page *p)
+{
+    page_table(p, "array|dtype|global|spec|block|devices");
+}
+
 void lesson_array_row(page *p, const char *name, const spmd_array *array)
 {
     cli_array_text t;
@@ -98,7 +103,7 @@ spmd_status lesson_batches(lesson *l)
     SPMD_TRY(spmd_trainer_create(l->mesh, &l->train, &trainer));
     const spmd_array *array;
     const char *name;
-    page_table(p, "array|dtype|global|spec|block|devices");
+    lesson_array_table(p);
     for (int k = 0; (array = spmd_trainer_array(trainer, k, &name)) != NULL; k++)
         if (strncmp(name, "batch.", 6) == 0)
             lesson_array_row(p, name, array);

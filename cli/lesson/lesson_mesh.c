@@ -99,9 +99,7 @@ static void draw(page *p, const char *title, const spmd_array *array)
     page_text(p, "%s:", title);
     if (!page_stream_begin(p, &s))
         return;
-    spmd_array_print(array, s.file);
-    if (spmd_array_print_sharding(array, s.file) != SPMD_OK)
-        fprintf(s.file, "(no drawing: %s)\n", spmd_last_error());
+    cli_draw_array(array, s.file);
     page_stream_end(p, &s);
 }
 
@@ -126,7 +124,7 @@ spmd_status lesson_shardings(lesson *l)
                   "%d batches lie on the devices at once: [batches, examples, pixels], the examples cut over "
                   "\"data\". Every device holds its part of every batch; parameters are copied to all.",
                   BATCHES);
-        page_table(p, "array|dtype|global|spec|block|devices");
+        lesson_array_table(p);
         lesson_array_row(p, "batches", arrays[0]);
         lesson_array_row(p, "labels", arrays[1]);
         for (int k = 0; k < n; k++)

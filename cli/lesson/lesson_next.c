@@ -12,17 +12,8 @@ static spmd_status time_pair(lesson *l, const char *axes, int devices, spmd_trai
     const char *const meshes[] = {"data=1", axes};
     spmd_train_options sized = options;
     for (int k = 0; k < 2; k++) {
-        spmd_mesh *mesh;
-        spmd_trainer *trainer;
         sized.batch = k ? options.batch : options.batch / devices;
-        SPMD_TRY(spmd_mesh_create(meshes[k], l->options->backend, &mesh));
-        spmd_status status = spmd_trainer_create(mesh, &sized, &trainer);
-        if (status == SPMD_OK) {
-            status = cli_time_steps(trainer, &sized, &t[k]);
-            spmd_trainer_destroy(trainer);
-        }
-        spmd_mesh_destroy(mesh);
-        SPMD_TRY(status);
+        SPMD_TRY(cli_time_on(meshes[k], l->options->backend, &sized, &t[k], NULL));
     }
     page_row(&l->page, "%s|%s|%lld|%d|%.2f|%.0f|%.2f", what, axes, (long long)options.batch, options.config.repeats,
              t[1].ms, t[1].examples_per_s, t[1].examples_per_s / t[0].examples_per_s);
@@ -134,16 +125,14 @@ static void show_cut(lesson *l, const cut_run *one, const cut_run *cut)
     page *p = &l->page;
     spmd_param_info info[PARAMS];
     l->train.model->describe(&l->train.config, info);
-    page_table(p, "array|dtype|global|spec|block|devices");
+    lesson_array_table(p);
     for (int k = 0; k < l->train.model->params; k++)
         lesson_array_row(p, info[k].name, cut->in[k]);
     page_table_end(p);
     page_stream s;
     if (page_stream_begin(p, &s)) {
         fprintf(s.file, "w_block: ");
-        spmd_array_print(cut->in[2], s.file);
-        if (spmd_array_print_sharding(cut->in[2], s.file) != SPMD_OK)
-            fprintf(s.file, "(no drawing: %s)\n", spmd_last_error());
+        cli_draw_array(cut->in[2], s.file);
         page_stream_end(p, &s);
     }
     page_table(p, "step|loss on one device|loss on data=2,model=2|relative difference");

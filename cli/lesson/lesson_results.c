@@ -88,11 +88,11 @@ spmd_status lesson_grid(lesson *l)
     return SPMD_OK;
 }
 
-void lesson_confusion_count(const spmd_examples *examples, const int32_t *predicted, int64_t count,
+static void confusion_count(const spmd_examples *examples, const int32_t *predicted,
                             int64_t counts[LESSON_CLASSES][LESSON_CLASSES])
 {
     memset(counts, 0, sizeof(int64_t) * LESSON_CLASSES * LESSON_CLASSES);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < examples->count; i++)
         if (examples->labels[i] < LESSON_CLASSES && predicted[i] >= 0 && predicted[i] < LESSON_CLASSES)
             counts[examples->labels[i]][predicted[i]]++;
 }
@@ -128,9 +128,8 @@ static void confusion_plot(page *p, const char *dataset, int64_t counts[LESSON_C
     plot_end(p, &picture, "How often a class (row) was called what (column)");
 }
 
-void lesson_confusion_show(page *p, const char *dataset, int64_t counts[LESSON_CLASSES][LESSON_CLASSES])
+static void confusion_table(page *p, const char *dataset, int64_t counts[LESSON_CLASSES][LESSON_CLASSES])
 {
-    confusion_plot(p, dataset, counts);
     char heads[512] = "class";
     for (int c = 0; c < LESSON_CLASSES; c++)
         snprintf(heads + strlen(heads), sizeof heads - strlen(heads), "|%s", lesson_class(dataset, c));
@@ -148,11 +147,18 @@ void lesson_confusion_show(page *p, const char *dataset, int64_t counts[LESSON_C
     page_table_end(p);
 }
 
+void lesson_confusion_section(page *p, const spmd_dataset *data, const int32_t *predicted,
+                              int64_t counts[LESSON_CLASSES][LESSON_CLASSES])
+{
+    page_section(p, "confusion", "What is taken for what");
+    confusion_count(&data->test, predicted, counts);
+    confusion_plot(p, data->name, counts);
+    confusion_table(p, data->name, counts);
+}
+
 spmd_status lesson_confusion(lesson *l)
 {
     int64_t counts[LESSON_CLASSES][LESSON_CLASSES];
-    page_section(&l->page, "confusion", "What is taken for what");
-    lesson_confusion_count(&l->data.test, l->predicted, l->data.test.count, counts);
-    lesson_confusion_show(&l->page, l->data.name, counts);
+    lesson_confusion_section(&l->page, &l->data, l->predicted, counts);
     return SPMD_OK;
 }

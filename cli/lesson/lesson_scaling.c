@@ -5,23 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static spmd_status time_on(const lesson *l, const char *axes, const spmd_train_options *options, cli_timing *out,
-                           spmd_program_info *program)
-{
-    spmd_mesh *mesh;
-    spmd_trainer *trainer;
-    SPMD_TRY(spmd_mesh_create(axes, l->options->backend, &mesh));
-    spmd_status status = spmd_trainer_create(mesh, options, &trainer);
-    if (status == SPMD_OK) {
-        status = cli_time_steps(trainer, options, out);
-        if (status == SPMD_OK && program)
-            status = spmd_jit_info(spmd_trainer_jit(trainer), 0, program);
-        spmd_trainer_destroy(trainer);
-    }
-    spmd_mesh_destroy(mesh);
-    return status;
-}
-
 static const char *honest(int devices, int cores, double ratio)
 {
     if (ratio > 0.8 * devices)
@@ -49,8 +32,8 @@ spmd_status lesson_scaling(lesson *l)
     cli_timing single, all;
     page_section(p, "scaling", "One device against all, the same batch a device");
     one.batch = l->train.batch / devices;
-    SPMD_TRY(time_on(l, "data=1", &one, &single, NULL));
-    SPMD_TRY(time_on(l, l->axes, &l->train, &all, NULL));
+    SPMD_TRY(cli_time_on("data=1", l->options->backend, &one, &single, NULL));
+    SPMD_TRY(cli_time_on(l->axes, l->options->backend, &l->train, &all, NULL));
     double ratio = all.examples_per_s / single.examples_per_s;
     page_table(p, "what|devices|batch|ms a step|examples/s|times one device");
     scaling_row(p, "baseline", 1, one.batch, &single, 1);
@@ -77,7 +60,7 @@ spmd_status lesson_modes(lesson *l)
     for (int k = 0; k < 2; k++) {
         spmd_train_options options = l->train;
         options.automatic = k == 1;
-        SPMD_TRY(time_on(l, l->axes, &options, &t[k], &program[k]));
+        SPMD_TRY(cli_time_on(l->axes, l->options->backend, &options, &t[k], &program[k]));
         page_row(p, "%s|%.2f|%.0f|%d|%lld", names[k], t[k].ms, t[k].examples_per_s, program[k].collectives,
                  (long long)program[k].collective_bytes);
     }
@@ -125,7 +108,7 @@ spmd_status lesson_sweep(lesson *l)
         batch[k] = options.batch = l->train.batch / 4 * (1 << k);
         if (batch[k] == 0 || batch[k] % spmd_mesh_devices(l->mesh) != 0)
             batch[k] = options.batch = (int64_t)spmd_mesh_devices(l->mesh) << k;
-        SPMD_TRY(time_on(l, l->axes, &options, &t[k], NULL));
+        SPMD_TRY(cli_time_on(l->axes, l->options->backend, &options, &t[k], NULL));
         page_row(p, "%lld|%.2f|%.0f|%.2f", (long long)batch[k], t[k].ms, t[k].examples_per_s,
                  1e6 / t[k].examples_per_s);
     }

@@ -4,16 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROW_EVERY = 25 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 typedef struct watching {
     lesson *l;
@@ -40,11 +32,12 @@ static bool on_step(void *user, const spmd_metrics *m)
     lesson *l = w->l;
     w->failed = !course_add(&l->course, m);
     if (m->step == 1)
-        w->first_end = now();
+        w->first_end = cli_seconds();
     if (m->step == 1 || m->step % ROW_EVERY == 0 || m->step == l->steps) {
         char rate[32] = "-";
         if (m->step > 1)
-            snprintf(rate, sizeof rate, "%.0f", (double)((m->step - 1) * l->train.batch) / (now() - w->first_end));
+            snprintf(rate, sizeof rate, "%.0f",
+                     (double)((m->step - 1) * l->train.batch) / (cli_seconds() - w->first_end));
         page_row(&l->page, "%lld|%.5f|%.4f|%.4f|%.6f|%s", (long long)m->step, m->loss, m->accuracy, m->grad_norm,
                  m->rate, rate);
         if (l->options->json)
@@ -183,7 +176,7 @@ spmd_status lesson_placement(lesson *l)
     const spmd_array *array;
     const char *name;
     page_section(p, "placement", "What lies where");
-    page_table(p, "array|dtype|global|spec|block|devices");
+    lesson_array_table(p);
     for (int k = 0; (array = spmd_trainer_array(l->trainer, k, &name)) != NULL; k++)
         lesson_array_row(p, name, array);
     page_table_end(p);
