@@ -119,6 +119,16 @@ static int run_barrier(bench *b)
     return bench_print_line(b->program, &line);
 }
 
+static int unknown_op(const bench *b, const char *name, size_t length)
+{
+    char known[512] = "";
+    for (int k = 0; k < coll_nrows; k++) {
+        strcat(known, coll_rows[k].name);
+        strcat(known, ", ");
+    }
+    return bench_usage(b->program, "no collective '%.*s': %sor all", (int)length, name, known);
+}
+
 /* "psum,all_gather" or "all"; an unknown name is found before anything is measured. */
 static int run_ops(bench *b)
 {
@@ -134,11 +144,7 @@ static int run_ops(bench *b)
             size_t length = strcspn(name, ",");
             const coll_row *row = coll_find(name, length);
             if (!row)
-                return bench_usage(b->program,
-                                   "no collective '%.*s': psum, pmean, pmax, pmin, all_gather, psum_scatter, "
-                                   "all_to_all, ppermute, pbroadcast, pshuffle, ragged_all_to_all, psum_list, "
-                                   "psum_groups, or all",
-                                   (int)length, name);
+                return unknown_op(b, name, length);
             int code = measuring ? run_op(b, row) : CLI_OK;
             if (code != CLI_OK)
                 return code;

@@ -1,7 +1,8 @@
 /* Kernels of a backend beside the host's: each op on small inputs, compared with backend host, then on large ones,
  * timed as a program (spmd_jit), which on backend cuda is a graph. */
 #include "bench/bench.h"
-#include "spmd/spmdkit.h"
+#include "bench/coll_rows.h"
+#include "spmd/half.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,16 +200,10 @@ typedef struct run {
 static spmd_status fill_input(run *r, const op_case *c, const shapes s, int k)
 {
     int64_t n = count_of(c, s, k);
-    size_t size = spmd_dtype_size(c->dtype);
-    unsigned char *data = malloc((size_t)n * size);
+    void *data = malloc((size_t)n * spmd_dtype_size(c->dtype));
     SPMD_CHECK(data, SPMD_ENOMEM, "out of memory for an input of %lld elements", (long long)n);
-    for (int64_t i = 0; i < n; i++) {
-        float x = (float)((i * 7 + k * 3) % 17 - 8) / SCALE;
-        uint32_t bits;
-        memcpy(&bits, &x, 4);
-        uint16_t half = (uint16_t)(bits >> 16); /* exact */
-        memcpy(data + (size_t)i * size, c->dtype == SPMD_BF16 ? (void *)&half : (void *)&x, size);
-    }
+    for (int64_t i = 0; i < n; i++)
+        coll_put(c->dtype, data, i, (double)((i * 7 + k * 3) % 17 - 8) / SCALE);
     spmd_status status = spmd_shard(r->mesh, data, c->dtype, c->rank[k], s[k], SPMD_REPLICATED, &r->in[k]);
     free(data);
     return status;
@@ -239,14 +234,7 @@ static void close_run(run *r)
 
 static double value(const void *data, spmd_dtype dtype, int64_t i)
 {
-    uint32_t bits;
-    float x;
-    if (dtype == SPMD_BF16)
-        bits = (uint32_t)((const uint16_t *)data)[i] << 16;
-    else
-        memcpy(&bits, (const char *)data + 4 * i, 4);
-    memcpy(&x, &bits, 4);
-    return (double)x;
+    return (double)(dtype == SPMD_BF16 ? spmd__bf16_widen(((const uint16_t *)data)[i]) : ((const float *)data)[i]);
 }
 
 /* Largest difference from the host, relative to the largest value. */

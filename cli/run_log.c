@@ -23,7 +23,7 @@ bool course_add(course *c, const spmd_metrics *m)
 
 void run_log_begin(run_log *log)
 {
-    *log = (run_log){.examples_per_s = NAN, .test_accuracy = NAN, .seconds = NAN};
+    *log = (run_log){.examples_per_s = NAN, .test_accuracy = NAN};
 }
 
 void run_log_free(run_log *log)
@@ -65,18 +65,16 @@ static bool add_step(run_log *log, const cJSON *o)
     return true;
 }
 
-static bool add_done(run_log *log, const cJSON *o)
+static void add_done(run_log *log, const cJSON *o)
 {
     log->done = true;
     log->examples_per_s = number(o, "examples_per_s");
     log->test_accuracy = number(o, "test_accuracy");
-    log->seconds = number(o, "seconds");
     text(o, "model", log->model, sizeof log->model);
     text(o, "mesh", log->mesh, sizeof log->mesh);
     text(o, "dtype", log->dtype, sizeof log->dtype);
     text(o, "dataset", log->dataset, sizeof log->dataset);
     text(o, "optimizer", log->optimizer, sizeof log->optimizer);
-    return true;
 }
 
 static void add_line(run_log *log, const char *line, size_t length)
@@ -85,13 +83,15 @@ static void add_line(run_log *log, const char *line, size_t length)
         return;
     cJSON *o = cJSON_ParseWithLength(line, length);
     const char *event = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "event"));
-    bool good = false;
+    bool good = true;
     if (event && strcmp(event, "step") == 0)
         good = add_step(log, o);
     else if (event && strcmp(event, "done") == 0)
-        good = add_done(log, o);
+        add_done(log, o);
     else if (event && strcmp(event, "error") == 0)
-        good = log->done = true;
+        log->done = true;
+    else
+        good = false;
     log->bad += !good;
     cJSON_Delete(o);
 }

@@ -20,10 +20,10 @@ bool course_add(course *c, const spmd_metrics *m); /* false: no memory */
 typedef struct run_log {
     course course;
     char model[32], mesh[64], dtype[16], dataset[32], optimizer[32];
-    bool done, failed;                             /* "done" or "error" was there; out of memory */
-    double examples_per_s, test_accuracy, seconds; /* NaN: not known */
-    int64_t bad;                                   /* lines that are no such object */
-    char *rest;                                    /* a line whose end has not come yet */
+    bool done, failed;                    /* "done" or "error" was there; out of memory */
+    double examples_per_s, test_accuracy; /* NaN: not known */
+    int64_t bad;                          /* lines that are no such object */
+    char *rest;                           /* a line whose end has not come yet */
     size_t nrest;
 } run_log;
 

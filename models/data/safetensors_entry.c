@@ -17,16 +17,19 @@ static bool integer(const cJSON *item, uint64_t *out)
     return true;
 }
 
+const char *spmd__safetensors_dtype(spmd_dtype dtype)
+{
+    static const char *const names[] = {
+        [SPMD_F32] = "F32", [SPMD_BF16] = "BF16", [SPMD_F16] = "F16", [SPMD_I8] = "I8",
+        [SPMD_U8] = "U8",   [SPMD_I32] = "I32",   [SPMD_I64] = "I64", [SPMD_BOOL] = "BOOL"};
+    return names[dtype];
+}
+
 static bool dtype_of(const char *text, spmd_dtype *out)
 {
-    static const struct {
-        const char *text;
-        spmd_dtype dtype;
-    } known[] = {{"F32", SPMD_F32}, {"BF16", SPMD_BF16}, {"F16", SPMD_F16}, {"I8", SPMD_I8},
-                 {"U8", SPMD_U8},   {"I32", SPMD_I32},   {"I64", SPMD_I64}, {"BOOL", SPMD_BOOL}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(known[i].text, text) == 0) {
-            *out = known[i].dtype;
+    for (int i = 0; i < SPMD_DTYPE_COUNT; i++) {
+        if (strcmp(spmd__safetensors_dtype((spmd_dtype)i), text) == 0) {
+            *out = (spmd_dtype)i;
             return true;
         }
     }

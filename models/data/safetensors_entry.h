@@ -14,6 +14,8 @@ typedef struct safetensors_entry {
  * its data pointer. Errors: EDATA, EUNSUPPORTED. */
 spmd_status spmd__safetensors_entry(const char *path, const cJSON *item, uint64_t data_bytes, safetensors_entry *out);
 
+const char *spmd__safetensors_dtype(spmd_dtype dtype); /* "F32", as headers name it */
+
 /* How the header of a file with a checksum begins; the eight digits follow. They are the checksum of the header, with
  * zeros in their place, and the data. */
 #define SAFETENSORS_CHECKED "{\"__metadata__\":{\"" SPMD_SAFETENSORS_CRC32 "\":\""

@@ -10,14 +10,6 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static const char *dtype_name(spmd_dtype dtype)
-{
-    static const char *const names[] = {
-        [SPMD_F32] = "F32", [SPMD_BF16] = "BF16", [SPMD_F16] = "F16", [SPMD_I8] = "I8",
-        [SPMD_U8] = "U8",   [SPMD_I32] = "I32",   [SPMD_I64] = "I64", [SPMD_BOOL] = "BOOL"};
-    return names[dtype];
-}
-
 static void quote(FILE *f, const char *text)
 {
     fputc('"', f);
@@ -55,7 +47,7 @@ static void write_header(FILE *f, const spmd_safetensors_content *c)
         const spmd_safetensor *t = &c->tensors[i];
         fputc(',', f);
         quote(f, t->name);
-        fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", dtype_name(t->dtype));
+        fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", spmd__safetensors_dtype(t->dtype));
         for (int d = 0; d < t->rank; d++)
             fprintf(f, "%s%lld", d ? "," : "", (long long)t->shape[d]);
         fprintf(f, "],\"data_offsets\":[%zu,%zu]}", begin, begin + tensor_bytes(t));
