@@ -22,6 +22,13 @@ static inline void remove_folder(void)
     ck_assert_int_eq(system(command), 0);
 }
 
+static inline bool program_is_there(const char *name)
+{
+    char command[128];
+    snprintf(command, sizeof command, "command -v %s >/dev/null", name);
+    return system(command) == 0;
+}
+
 static inline char *read_file(const char *name)
 {
     char path[128];

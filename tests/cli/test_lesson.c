@@ -31,13 +31,6 @@ static const struct {
 } lessons[] = {{TRAINING, training_sections, training_pictures, training_said},
                {MULTI, multi_sections, multi_pictures, multi_said}};
 
-static bool program_is_there(const char *name)
-{
-    char command[128];
-    snprintf(command, sizeof command, "command -v %s >/dev/null", name);
-    return system(command) == 0;
-}
-
 static bool list_has(const cJSON *list, const char *text)
 {
     for (const cJSON *item = list->child; item; item = item->next)

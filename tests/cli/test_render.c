@@ -6,13 +6,6 @@
 
 enum { WIDTH = 1000, HEIGHT = 9000 };
 
-static bool has(const char *program)
-{
-    char command[128];
-    snprintf(command, sizeof command, "command -v %s >/dev/null", program);
-    return system(command) == 0;
-}
-
 static void screenshot(const char *name, const char *more)
 {
     char command[1024];
@@ -67,7 +60,7 @@ END_TEST
 
 int main(void)
 {
-    if (!has("chromium") || !has("gnuplot"))
+    if (!program_is_there("chromium") || !program_is_there("gnuplot"))
         return spmd_test_skip("no chromium, or no gnuplot: nobody looked at the report's page");
     Suite *suite = suite_create("render");
     TCase *tc = tcase_create("render");

@@ -20,11 +20,6 @@ typedef struct auto_run {
     spmd_program_info info; /* with jit */
 } auto_run;
 
-static void auto_run_quiet(void *user, const char *line)
-{
-    (void)user, (void)line;
-}
-
 static spmd_status auto_run_read(auto_run *r, spmd_array *const *out)
 {
     for (int k = 0; k < r->nout; k++) {
@@ -73,7 +68,7 @@ static spmd_status auto_run_go(auto_run *r)
     spmd_array *in[RUN_MOST] = {NULL}, *out[RUN_MOST] = {NULL};
     memset(r->out, 0, sizeof r->out);
     SPMD_TRY(spmd_mesh_create(r->axes, spmd_test_backend(), &mesh));
-    spmd_mesh_set_log(mesh, auto_run_quiet, NULL);
+    spmd_mesh_set_log(mesh, NULL, NULL);
     spmd_status status = r->jit ? spmd_jit_create(mesh, &jit) : SPMD_OK;
     if (status == SPMD_OK)
         status = auto_run_launch(r, mesh, jit, in, out);
