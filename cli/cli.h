@@ -72,6 +72,12 @@ spmd_status cli_make_batch(const spmd_train_options *options, float **x, int32_t
 /* Two texts line by line, side by side where they differ; long equal runs are counted. Value numbers do not count. */
 void cli_print_diff(const char *left_name, char *left, const char *right_name, char *right, FILE *file);
 
+/* --- differences: a NaN is never lost --- */
+double cli_larger(double a, double b);
+double cli_relative(double a, double b); /* to the larger of the two */
+/* The largest difference of two float32 arrays of the same count, and the largest size of a value of `a`. */
+spmd_status cli_compare_arrays(const spmd_array *a, const spmd_array *b, double *difference, double *size);
+
 /* --- one line of JSON --- */
 typedef struct json {
     FILE *file;

@@ -30,33 +30,15 @@ typedef struct comparison {
     int devices;
 } comparison;
 
-static double relative(double a, double b)
-{
-    double size = fmax(fabs(a), fabs(b));
-    return size > 0 ? fabs(a - b) / size : 0;
-}
-
 /* The largest difference of any parameter, relative to the largest value of its array. */
 static spmd_status compare_params(comparison *c)
 {
     for (int k = 0; k < c->options.model->params; k++) {
         const spmd_array *a = spmd_trainer_array(c->sides[0].trainer, k, NULL);
         const spmd_array *b = spmd_trainer_array(c->sides[1].trainer, k, NULL);
-        size_t n = (size_t)spmd_array_count(a);
-        float *x = malloc(2 * n * sizeof *x), *y = x + n;
-        SPMD_CHECK(x, SPMD_ENOMEM, "out of memory for a parameter of %zu elements", n);
-        spmd_status status = spmd_unshard(a, x);
-        if (status == SPMD_OK)
-            status = spmd_unshard(b, y);
-        double largest = 1e-30, difference = 0;
-        for (size_t i = 0; status == SPMD_OK && i < n; i++) {
-            double size = fabs((double)x[i]), apart = fabs((double)x[i] - (double)y[i]);
-            largest = size > largest ? size : largest;
-            difference = apart > difference ? apart : difference;
-        }
-        c->params = fmax(c->params, difference / largest);
-        free(x);
-        SPMD_TRY(status);
+        double difference, size;
+        SPMD_TRY(cli_compare_arrays(a, b, &difference, &size));
+        c->params = cli_larger(c->params, size == 0 ? difference : difference / size);
     }
     return SPMD_OK;
 }
@@ -73,8 +55,8 @@ static spmd_status check_agreement(comparison *c)
             status = spmd_trainer_step(c->sides[s].trainer, x, y, &m[s]);
         if (status != SPMD_OK)
             break;
-        c->loss = fmax(c->loss, relative(m[0].loss, m[1].loss));
-        c->grad_norm = fmax(c->grad_norm, relative(m[0].grad_norm, m[1].grad_norm));
+        c->loss = cli_larger(c->loss, cli_relative(m[0].loss, m[1].loss));
+        c->grad_norm = cli_larger(c->grad_norm, cli_relative(m[0].grad_norm, m[1].grad_norm));
     }
     for (int s = 0; s < MODES && status == SPMD_OK; s++) { /* the same batch again, timed op by op */
         spmd_trainer_set_profile(c->sides[s].trainer, c->sides[s].profile);

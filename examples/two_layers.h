@@ -146,15 +146,21 @@ static spmd_status two_layers_train(const two_layers *l, const char *axes, spmd_
     return status;
 }
 
+/* The larger one; a NaN stays, which fmax would drop. */
+static double two_layers_larger(double a, double b)
+{
+    return a >= b || isnan(a) ? a : b;
+}
+
 /* Largest difference of losses, relative to their size, and of parameters. */
 static double two_layers_difference(const two_layers_result *a, const two_layers_result *b)
 {
     double most = 0;
     for (int k = 0; k < STEPS; k++)
-        most = fmax(most, fabs(a->loss[k] - b->loss[k]) / b->loss[k]);
+        most = two_layers_larger(most, fabs(a->loss[k] - b->loss[k]) / b->loss[k]);
     for (int k = 0; k < PARAMS; k++)
         for (int i = 0; i < FEATURES * HIDDEN; i++)
-            most = fmax(most, fabs((double)a->params[k][i] - (double)b->params[k][i]));
+            most = two_layers_larger(most, fabs((double)a->params[k][i] - (double)b->params[k][i]));
     return most;
 }
 
@@ -177,7 +183,7 @@ static int two_layers_compare(const two_layers *l)
            (double)one.loss[STEPS - 1], STEPS);
     for (int k = 0; k < 2; k++) {
         double difference = two_layers_difference(runs[k], &one);
-        most = fmax(most, difference);
+        most = two_layers_larger(most, difference);
         printf("  %-9s  %lld collectives, %lld bytes a step; differs from one device by %.1e\n", names[k],
                (long long)runs[k]->stats.collectives, (long long)runs[k]->stats.bytes, difference);
     }

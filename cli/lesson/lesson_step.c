@@ -108,23 +108,6 @@ static spmd_status both_gradients(spmd_ctx *ctx, const spmd_tensor *in, spmd_ten
     return spmd_pmean_list(ctx, out, 2 * d->n + 1, "data", out);
 }
 
-/* The largest difference, and the largest value, of two arrays, if larger than what is there. */
-static spmd_status largest_difference(const spmd_array *a, const spmd_array *b, double *difference, double *size)
-{
-    size_t n = (size_t)spmd_array_count(a);
-    float *x = malloc(2 * n * sizeof *x), *y = x + n;
-    SPMD_CHECK(x, SPMD_ENOMEM, "out of memory for %zu elements", 2 * n);
-    spmd_status status = spmd_unshard(a, x);
-    if (status == SPMD_OK)
-        status = spmd_unshard(b, y);
-    for (size_t i = 0; status == SPMD_OK && i < n; i++) {
-        *difference = fmax(*difference, fabs((double)x[i] - (double)y[i]));
-        *size = fmax(*size, fabs((double)x[i]));
-    }
-    free(x);
-    return status;
-}
-
 static spmd_status show_gradients(lesson *l, const desk *d, spmd_array *const *out)
 {
     page *p = &l->page;
@@ -134,15 +117,14 @@ static spmd_status show_gradients(lesson *l, const desk *d, spmd_array *const *o
     for (int k = 0; k < d->n; k++) {
         cli_array_text t;
         cli_describe_array(out[k], &t);
-        difference = size = 0;
-        SPMD_TRY(largest_difference(out[k], out[d->n + k], &difference, &size));
+        SPMD_TRY(cli_compare_arrays(out[k], out[d->n + k], &difference, &size));
         bool fits = spmd_array_rank(out[k]) == d->info[k].rank &&
                     memcmp(spmd_array_shape(out[k]), d->info[k].shape, sizeof(int64_t) * (size_t)d->info[k].rank) ==
                         0 &&
                     spmd_array_dtype(out[k]) == SPMD_F32;
         page_row(p, "%s|%s%s|%s|%.5g|%g", d->info[k].name, t.dtype, t.global, fits ? "yes" : "NO", size, difference);
         same = same && fits;
-        worst = fmax(worst, difference);
+        worst = cli_larger(worst, difference);
     }
     page_table_end(p);
     page_text(p, "The gradients have the tree of the parameters: %s. spmd_grad and spmd_value_and_grad differ by %g.",

@@ -1,5 +1,7 @@
 /* The commands that measure: sweep and compare. */
+#include "cli/cli.h"
 #include "tests/cli/run_program.h"
+#include <math.h>
 
 START_TEST(a_sweep_skips_what_does_not_divide_and_goes_on)
 {
@@ -38,6 +40,29 @@ START_TEST(both_modes_are_compared)
 }
 END_TEST
 
+/* A run that ended in NaN agrees with nothing. */
+START_TEST(nan_is_the_largest_difference)
+{
+    ck_assert(isnan(cli_larger(NAN, 1)) && isnan(cli_larger(1, NAN)) && cli_larger(1, 2) == 2 && cli_larger(2, 1) == 2);
+    ck_assert(isnan(cli_relative(NAN, 1)) && isnan(cli_relative(1, NAN)));
+    ck_assert(cli_relative(0, 0) == 0 && cli_relative(1, -2) == 1.5 && cli_relative(-2, 1) == 1.5);
+    const float values[3][2] = {{1, 2}, {1, -6}, {NAN, 2}};
+    spmd_mesh *mesh;
+    spmd_array *arrays[3];
+    ck_spmd_ok(spmd_mesh_create("data=2", "host", &mesh));
+    for (int k = 0; k < 3; k++)
+        ck_spmd_ok(spmd_shard(mesh, values[k], SPMD_F32, SPMD_SHAPE(2), SPMD_P("data"), &arrays[k]));
+    double difference, size;
+    ck_spmd_ok(cli_compare_arrays(arrays[1], arrays[0], &difference, &size));
+    ck_assert(difference == 8 && size == 6);
+    ck_spmd_ok(cli_compare_arrays(arrays[2], arrays[0], &difference, &size));
+    ck_assert(isnan(difference) && isnan(size));
+    for (int k = 0; k < 3; k++)
+        spmd_array_destroy(arrays[k]);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
 SPMD_TEST_MAIN("measure", tcase_add_checked_fixture(tc, make_folder, remove_folder);
                tcase_add_test(tc, a_sweep_skips_what_does_not_divide_and_goes_on);
-               tcase_add_test(tc, both_modes_are_compared);)
+               tcase_add_test(tc, nan_is_the_largest_difference); tcase_add_test(tc, both_modes_are_compared);)
