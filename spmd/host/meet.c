@@ -19,7 +19,7 @@
  * whether somebody left while the table was read; then the next to block looks again.
  *
  * Rejected: a barrier counter (8 devices on 2 cores spin each other out), one condition variable a group (4 to 11 times
- * slower when empty), sequence numbers compared across axes (a subgroup may legally make an extra call). */
+ * slower), sequence numbers compared across axes (a subgroup may legally make an extra call). */
 #include "spmd/ctx.h"
 #include "spmd/host/futex.h"
 #include "spmd/host/mail.h"
@@ -147,8 +147,7 @@ void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
 {
     const spmd_mesh *mesh = ctx->mesh;
     out->n = 1; /* devices beyond n are left as they are: this runs in every collective */
-    out->me = 0;
-    out->mask = 0;
+    out->mask = out->me = 0;
     int stride[SPMD_MAX_AXES], base = 0;
     for (int a = mesh->naxes - 1, s = 1; a >= 0; s *= mesh->size[a], a--) {
         stride[a] = s;
@@ -298,7 +297,7 @@ typedef struct meeting {
     spmd_ctx *ctx;
     const spmd_group *group;
     uint32_t sequence;
-    const slot *mine;
+    slot *mine;
     bool looked; /* for sleepers, since the flag was raised */
 } meeting;
 
@@ -352,27 +351,33 @@ static const char *call_text(const card *c, char text[192])
     return text;
 }
 
+/* Either member may be the first to see it: the text is the lower shard's, whoever reports. */
+static spmd_status differ(const meeting *m, int other, bool in_step)
+{
+    const spmd_mesh *mesh = m->ctx->mesh;
+    int me = m->ctx->id, low = me < other ? me : other, high = me < other ? other : me;
+    const card *one = card_of(mesh, m->group->mask, m->sequence, low);
+    const card *two = card_of(mesh, m->group->mask, m->sequence, high);
+    const spmd_signature *a = &one->signature, *b = &two->signature;
+    char text[2][192], why[SPMD_DIFFERENCE], detail[SPMD_DIFFERENCE + 4] = "";
+    if (in_step && !strcmp(a->op, b->op) && a->dtype == b->dtype && a->count == b->count && a->difference) {
+        a->difference(mesh, a->op, &one->told, &two->told, why);
+        snprintf(detail, sizeof detail, " (%s)", why);
+    }
+    spmd__enter_shard(&mesh->devices[low].ctx);
+    spmd_status status = SPMD_FAIL(SPMD_EMISMATCH, "shards made different calls: shard %d %s, shard %d %s%s", low,
+                                   call_text(one, text[0]), high, call_text(two, text[1]), detail);
+    spmd__enter_shard(m->ctx);
+    return status;
+}
+
 static spmd_status compare(const meeting *m, const slot *other, int place)
 {
     const slot *mine = m->mine;
-    const spmd_group *group = m->group;
-    bool same = mine->check == other->check;
+    bool in_step = mine->check == other->check, same = in_step;
     if (same && mine->check)
         same = mine->hash == other->hash && (mine->op == other->op || !strcmp(mine->op, other->op));
-    if (same)
-        return SPMD_OK;
-    const card *one = card_of(m->ctx->mesh, group->mask, m->sequence, m->ctx->id);
-    const card *two = card_of(m->ctx->mesh, group->mask, m->sequence, group->device[place]);
-    const spmd_signature *a = &one->signature, *b = &two->signature;
-    char text[2][192], why[SPMD_DIFFERENCE], detail[SPMD_DIFFERENCE + 4] = "";
-    if (mine->check == other->check && !strcmp(a->op, b->op) && a->dtype == b->dtype && a->count == b->count &&
-        a->difference) {
-        a->difference(m->ctx->mesh, a->op, &one->told, &two->told, why);
-        snprintf(detail, sizeof detail, " (%s)", why);
-    }
-    return SPMD_FAIL(SPMD_EMISMATCH, "shards made different calls: shard %d %s, shard %d %s%s",
-                     group->device[group->me], call_text(one, text[0]), group->device[place], call_text(two, text[1]),
-                     detail);
+    return same ? SPMD_OK : differ(m, m->group->device[place], in_step);
 }
 
 /* Everything by value: what the call's own thread has on its stack is gone when another one reports. */
@@ -401,8 +406,7 @@ static void publish(meeting *m, const spmd_signature *signature, spmd_post post,
     ctx->device->meetings[mask] = m->sequence = q;
     if (mail)
         spmd__mail_write(box_of(mesh, mask, q, ctx->id), q, signature->hash, mail);
-    slot *mine = line(mesh, mask, q, ctx->id);
-    m->mine = mine;
+    slot *mine = m->mine = line(mesh, mask, q, ctx->id);
     mine->check = signature != NULL;
     if (signature) {
         mine->op = signature->op;
@@ -492,6 +496,5 @@ spmd_status spmd__meet_mail(spmd_ctx *ctx, const spmd_group *group, const spmd_s
 
 size_t spmd__mail_size(size_t bytes)
 {
-    size_t lines = (bytes / SPMD_MAIL_LINE + 2) * SPMD_MAIL_LINE;
-    return (lines + 63) / 64 * 64; /* so that the next message is aligned, too */
+    return ((bytes / SPMD_MAIL_LINE + 2) * SPMD_MAIL_LINE + 63) / 64 * 64; /* so that the next one is aligned, too */
 }

@@ -104,16 +104,11 @@ static spmd_status open_parenthesis(char *text)
     return spmd_spec_parse("(data,-", &spec);
 }
 
-/* Either shard may be the first to see it, and names itself first: repeated until it was shard 0. */
 static spmd_status mismatch(char *text)
 {
-    spmd_value x = spmd_value_zeros(SPMD_F32, NULL, 0, NULL);
-    spmd_status status = SPMD_OK;
-    for (int k = 0; k < 1000 && strncmp(text, "shard 0", 7) != 0; k++) {
-        spmd_value out = {0};
-        status = spmd_test_run("data=2", only_shard_0_sums, NULL, 1, &x, 1, &out);
-        snprintf(text, TEXT, "%s", spmd_last_error());
-    }
+    (void)text;
+    spmd_value x = spmd_value_zeros(SPMD_F32, NULL, 0, NULL), out = {0};
+    spmd_status status = spmd_test_run("data=2", only_shard_0_sums, NULL, 1, &x, 1, &out);
     spmd_value_free(&x);
     return status;
 }
