@@ -105,12 +105,8 @@ void spmd__mesh_release(spmd_mesh *mesh)
             spmd__free(s);
         }
     }
-    for (spmd_array *a = mesh->orphans, *next; a; a = next) {
-        next = a->orphan;
-        for (int d = 0; d < mesh->ndevices; d++)
-            spmd__block_free(mesh, a->block[d]);
-        spmd__free(a);
-    }
+    for (spmd_array *array = mesh->orphans; array;)
+        array = spmd__array_free(array);
     for (struct spmd_jit *jit = mesh->orphan_jits; jit;)
         jit = spmd__jit_free(jit);
     for (struct spmd_profile *profile = mesh->orphan_profiles; profile;)
@@ -147,7 +143,7 @@ static spmd_status start_threads(spmd_mesh *mesh)
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int started = 0, failed = 0;
     atomic_store(&mesh->running, (uint32_t)mesh->ndevices);
-    for (; started < mesh->ndevices && !failed; started++) {
+    for (; started < mesh->ndevices; started++) {
         atomic_fetch_add(&mesh->references, 1);
         failed = pthread_create(&mesh->devices[started].thread, NULL, spmd__device_main, &mesh->devices[started]);
         if (failed) {
