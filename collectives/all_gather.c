@@ -85,7 +85,7 @@ spmd_status spmd__linear_gather(spmd_ctx *ctx, const spmd_tensor *in, int dim, c
     spmd__coll_grow(&whole, dim, spmd__axes_size(spmd_ctx_mesh(ctx), axes), true);
     SPMD_TRY(spmd__coll_rows(ctx, in, dim, &rows));
     SPMD_TRY(spmd__all_gather(ctx, &rows, &attr, &rows));
-    return spmd__coll_reshape(ctx, &rows, whole.rank, whole.shape, out);
+    return spmd__linear_reshape(ctx, &rows, whole.rank, whole.shape, out);
 }
 
 spmd_status(spmd_all_gather)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_gather_opts *opts,

@@ -1,11 +1,7 @@
 /* What the collectives share: the two meetings around every transfer, and small helpers for states and shapes. */
 #include "collectives/coll.h"
+#include "spmd/linear.h"
 #include <string.h>
-
-static size_t bytes_of(const spmd_view *view)
-{
-    return (size_t)spmd__block_count(view->rank, view->shape) * spmd__dtype_size(view->dtype);
-}
 
 /* Where input k begins in a message: inputs begin at cache lines. */
 static size_t offset_of(const spmd_kernel_args *args, int k)
@@ -13,7 +9,7 @@ static size_t offset_of(const spmd_kernel_args *args, int k)
     enum { LINE = 64 };
     size_t offset = 0;
     for (int j = 0; j < k; j++)
-        offset += (bytes_of(&args->in[j]) + LINE - 1) / LINE * LINE;
+        offset += (spmd__view_bytes(&args->in[j]) + LINE - 1) / LINE * LINE;
     return offset;
 }
 
@@ -57,7 +53,7 @@ static spmd_status pack(spmd_ctx *ctx, const spmd_kernel_args *args, size_t byte
     if (!packed)
         return SPMD_ENOMEM;
     for (int k = 0; k < args->nin; k++)
-        spmd__copy(packed + offset_of(args, k), args->in[k].data, bytes_of(&args->in[k]));
+        spmd__copy(packed + offset_of(args, k), args->in[k].data, spmd__view_bytes(&args->in[k]));
     *message = packed;
     return SPMD_OK;
 }
@@ -83,16 +79,16 @@ static bool worth_streaming(const spmd_kernel_args *args, int64_t in_bytes, int 
     if (args->in[0].data == args->out[0].data)
         return false;
     for (int k = 0; k < args->nout; k++)
-        bytes += (int64_t)bytes_of(&args->out[k]);
+        bytes += (int64_t)spmd__view_bytes(&args->out[k]);
     return spmd__use_stream(shards * bytes);
 }
 
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll)
 {
-    int64_t bytes = 0, packed = (int64_t)bytes_of(&args->in[0]);
+    int64_t bytes = 0, packed = (int64_t)spmd__view_bytes(&args->in[0]);
     for (int k = 0; k < args->nin; k++)
-        bytes += (int64_t)bytes_of(&args->in[k]);
+        bytes += (int64_t)spmd__view_bytes(&args->in[k]);
     if (args->nin > 1)
         packed = (int64_t)offset_of(args, args->nin);
     spmd__group(ctx, &args->attr->axes, &coll->all);
@@ -149,14 +145,6 @@ int spmd__coll_size(const spmd_ctx *ctx, const spmd_attr *attr)
     return groups ? n / groups : n;
 }
 
-void spmd__coll_axes(unsigned mask, spmd_axes *out)
-{
-    *out = (spmd_axes){.mask = (uint8_t)mask};
-    for (int axis = 0; axis < SPMD_MAX_AXES; axis++)
-        if (mask >> axis & 1)
-            out->id[out->n++] = (uint8_t)axis;
-}
-
 bool spmd__coll_moves(const spmd_ctx *ctx, unsigned mask)
 {
     return spmd__mask_size(spmd_ctx_mesh(ctx), mask) > 1;
@@ -173,10 +161,7 @@ spmd_status spmd__coll_whole(const spmd_ctx *ctx, const char *op, const spmd_ten
 
 int64_t spmd__coll_run(const int64_t *shape, int from, int to)
 {
-    int64_t run = 1;
-    for (int d = from; d < to; d++)
-        run *= shape[d];
-    return run;
+    return spmd__block_count(to - from, shape + from);
 }
 
 void spmd__coll_shrink(spmd_tensor *t, int dim, int n, bool tiled)
@@ -201,27 +186,10 @@ void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled)
     t->shape[dim] = n;
 }
 
-static spmd_status reshape_shape(spmd_ctx *ctx, spmd_call *call)
-{
-    (void)ctx;
-    call->out[0].dtype = call->in[0].dtype;
-    call->out[0].rank = (int)call->attr.i[SPMD_MAX_RANK];
-    memcpy(call->out[0].shape, call->attr.i, sizeof call->out[0].shape);
-    return SPMD_OK;
-}
-
-spmd_status spmd__coll_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape, spmd_tensor *out)
-{
-    static const spmd_op op = {.name = "rows", .shape = reshape_shape, .linear = 1, .view = true};
-    spmd_attr attr = {.i = {[SPMD_MAX_RANK] = rank}};
-    memcpy(attr.i, shape, (size_t)rank * sizeof *shape);
-    return spmd__emit(ctx, &op, &attr, in, 1, out, 1);
-}
-
 spmd_status spmd__coll_rows(spmd_ctx *ctx, const spmd_tensor *in, int dim, spmd_tensor *out)
 {
     const int64_t shape[] = {spmd__coll_run(in->shape, 0, dim), spmd__coll_run(in->shape, dim, in->rank)};
-    return spmd__coll_reshape(ctx, in, 2, shape, out);
+    return spmd__linear_reshape(ctx, in, 2, shape, out);
 }
 
 spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, int n, bool tiled)

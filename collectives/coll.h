@@ -53,8 +53,6 @@ void spmd__groups_narrow(const spmd_attr *attr, spmd_coll *coll);
 /* Size of the axes, or of each of the equal groups. */
 int spmd__coll_size(const spmd_ctx *ctx, const spmd_attr *attr);
 
-/* The axes of a mask in the mesh's order: places are then device numbers in rising order. */
-void spmd__coll_axes(unsigned mask, spmd_axes *out);
 /* Does the mask hold an axis with more than one shard? */
 bool spmd__coll_moves(const spmd_ctx *ctx, unsigned mask);
 /* EINVAL "psum it first" if the tensor is partial over an axis of `mask`. */
@@ -64,8 +62,6 @@ int64_t spmd__coll_run(const int64_t *shape, int from, int to); /* product of sh
 /* A dimension cut in n (tiled), or one of size n taken away (not tiled), and the reverse. */
 void spmd__coll_shrink(spmd_tensor *t, int dim, int n, bool tiled);
 void spmd__coll_grow(spmd_tensor *t, int dim, int n, bool tiled);
-/* Another shape of the same elements; a view, made by the automatic mode only: it has no gradient. */
-spmd_status spmd__coll_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape, spmd_tensor *out);
 /* As a matrix whose rows are the runs of dimension `dim`: cutting it along 1 is cutting `in` along dim. So calls along
  * all dimensions are alike, and programs merge them. */
 spmd_status spmd__coll_rows(spmd_ctx *ctx, const spmd_tensor *in, int dim, spmd_tensor *out);
@@ -75,6 +71,7 @@ spmd_status spmd__coll_check_cut(const char *op, const spmd_tensor *t, int dim, 
 /* --- reductions --- */
 typedef enum spmd_reduction { SPMD_REDUCE_SUM, SPMD_REDUCE_MEAN, SPMD_REDUCE_MAX, SPMD_REDUCE_MIN } spmd_reduction;
 
+const char *spmd__reduction_name(spmd_reduction kind); /* "psum" */
 /* The descriptors' functions; attr.i[0] is the spmd_reduction, attr.f[0] the divisor of a mean (0: the size of the
  * shard's group). */
 spmd_status spmd__reduction_shape(spmd_ctx *ctx, spmd_call *call);

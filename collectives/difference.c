@@ -23,15 +23,6 @@ static const char *option_name(const char *op, int i)
 
 typedef char words[256];
 
-static const char *shape_words(const spmd_told *t, words out)
-{
-    int used = snprintf(out, sizeof(words), "[");
-    for (int d = 0; d < t->rank; d++)
-        used += snprintf(out + used, sizeof(words) - (size_t)used, "%s%lld", d ? "," : "", (long long)t->shape[d]);
-    snprintf(out + used, sizeof(words) - (size_t)used, "]");
-    return out;
-}
-
 static const char *axes_words(const spmd_mesh *mesh, const spmd_told *t, words out)
 {
     out[0] = 0;
@@ -77,7 +68,7 @@ void spmd__coll_difference(const spmd_mesh *mesh, const char *op, const spmd_tol
     if (a->nin != b->nin)
         SAY("lists of %d and %d tensors", a->nin, b->nin);
     else if (a->rank != b->rank || memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) != 0)
-        SAY("shapes %s and %s", shape_words(a, one), shape_words(b, two));
+        SAY("shapes %s and %s", spmd__sizes_text(a->rank, a->shape, one), spmd__sizes_text(b->rank, b->shape, two));
     else if (memcmp(&a->attr.axes, &b->attr.axes, sizeof a->attr.axes) != 0)
         SAY("axes '%s' and '%s'", axes_words(mesh, a, one), axes_words(mesh, b, two));
     else if (i < SPMD_COLL_GROUPS)

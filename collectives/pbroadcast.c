@@ -21,8 +21,7 @@ static spmd_status broadcast_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
     SPMD_TRY(spmd__coll_open(ctx, "pbroadcast", args, NULL, &coll));
-    coll.copy(args->out[0].data, coll.posts[args->attr->i[0]].data,
-              (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype));
+    coll.copy(args->out[0].data, coll.posts[args->attr->i[0]].data, spmd__view_bytes(&args->in[0]));
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }
@@ -37,7 +36,7 @@ static spmd_status keep_shape(spmd_ctx *ctx, spmd_call *call)
 
 static spmd_status keep_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
+    size_t bytes = spmd__view_bytes(&args->in[0]);
     if (bytes && spmd__axes_index(ctx, &args->attr->axes) == args->attr->i[0])
         memcpy(args->out[0].data, args->in[0].data, bytes);
     else if (bytes)

@@ -3,7 +3,7 @@
 /* The block at the source, zeros elsewhere. */
 extern "C" spmd_status spmd__keep_at_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    const size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
+    const size_t bytes = spmd__view_bytes(&args->in[0]);
     void *out = args->out[0].data;
     const cudaStream_t stream = spmd__cuda_stream(ctx);
     if (bytes == 0)

@@ -37,7 +37,7 @@ static const spmd_op pcast_partial = {
 spmd_status spmd__linear_pcast(spmd_ctx *ctx, const spmd_tensor *in, unsigned mask, spmd_tensor *out)
 {
     spmd_attr attr = {0};
-    spmd__coll_axes(mask & ~in->vary, &attr.axes);
+    spmd__mask_axes(mask & ~in->vary, &attr.axes);
     if (attr.axes.n == 0 || spmd__is_automatic(ctx)) {
         *out = *in;
         return SPMD_OK;

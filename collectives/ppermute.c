@@ -32,7 +32,7 @@ static spmd_status permute_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
     SPMD_TRY(spmd__coll_open(ctx, "ppermute", args, NULL, &coll));
-    size_t bytes = (size_t)spmd_view_count(&args->in[0]) * spmd_dtype_size(args->in[0].dtype);
+    size_t bytes = spmd__view_bytes(&args->in[0]);
     int source = args->attr->table[coll.me];
     if (source >= 0)
         coll.copy(args->out[0].data, coll.posts[source].data, bytes);

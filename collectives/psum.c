@@ -26,7 +26,7 @@ spmd_status(spmd_psum_list)(spmd_ctx *ctx, const spmd_tensor *in, int n, const c
 spmd_status spmd__linear_psum(spmd_ctx *ctx, const spmd_tensor *in, int n, unsigned mask, spmd_tensor *out)
 {
     spmd_attr attr = {.i = {SPMD_REDUCE_SUM}, .f = {1}};
-    spmd__coll_axes(mask, &attr.axes);
+    spmd__mask_axes(mask, &attr.axes);
     SPMD_TRY(spmd__emit(ctx, &psum, &attr, in, n, out, n));
     return SPMD_OK;
 }

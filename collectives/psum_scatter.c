@@ -79,7 +79,7 @@ spmd_status spmd__linear_scatter(spmd_ctx *ctx, const spmd_tensor *in, int dim, 
     spmd__coll_shrink(&slice, dim, spmd__axes_size(spmd_ctx_mesh(ctx), axes), true);
     SPMD_TRY(spmd__coll_rows(ctx, in, dim, &rows));
     SPMD_TRY(spmd__psum_scatter(ctx, &rows, &attr, &rows));
-    return spmd__coll_reshape(ctx, &rows, slice.rank, slice.shape, out);
+    return spmd__linear_reshape(ctx, &rows, slice.rank, slice.shape, out);
 }
 
 spmd_status(spmd_psum_scatter)(spmd_ctx *ctx, const spmd_tensor *in, const char *text, const spmd_scatter_opts *opts,

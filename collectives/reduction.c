@@ -5,7 +5,11 @@
 #include "collectives/coll.h"
 #include "spmd/linear.h"
 
-static const char *const names[] = {"psum", "pmean", "pmax", "pmin"};
+const char *spmd__reduction_name(spmd_reduction kind)
+{
+    static const char *const names[] = {"psum", "pmean", "pmax", "pmin"};
+    return names[kind];
+}
 
 spmd_dtype spmd__reduction_dtype(spmd_reduction kind, spmd_dtype dtype)
 {
@@ -22,9 +26,9 @@ spmd_status spmd__reduction_shape(spmd_ctx *ctx, spmd_call *call)
     for (int k = 0; k < call->nin; k++) {
         const spmd_tensor *in = &call->in[k];
         if (kind == SPMD_REDUCE_MAX || kind == SPMD_REDUCE_MIN)
-            SPMD_TRY(spmd__coll_whole(ctx, names[kind], in, ~0u));
+            SPMD_TRY(spmd__coll_whole(ctx, spmd__reduction_name(kind), in, ~0u));
         if (groups) /* a sum over a part is not the sum */
-            SPMD_TRY(spmd__coll_whole(ctx, names[kind], in, mask));
+            SPMD_TRY(spmd__coll_whole(ctx, spmd__reduction_name(kind), in, mask));
         spmd__same_shape(&call->out[k], in);
         call->out[k].dtype = spmd__reduction_dtype(kind, in->dtype);
         call->out[k].vary = groups ? in->vary | mask : in->vary & kept; /* groups differ */
@@ -35,7 +39,7 @@ spmd_status spmd__reduction_shape(spmd_ctx *ctx, spmd_call *call)
 
 spmd_status spmd__reduction_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    return spmd__all_reduce(ctx, names[args->attr->i[0]], args);
+    return spmd__all_reduce(ctx, spmd__reduction_name((spmd_reduction)args->attr->i[0]), args);
 }
 
 /* The gradients of those inputs whose cotangent is pending over exactly the axes of `pending`, in one meeting. */
@@ -51,7 +55,7 @@ static spmd_status grad_pending(spmd_ctx *ctx, const spmd_call *call, const spmd
         if (need[k] && (ct[k].vary & mask) == pending)
             list[n++] = ct[k];
     spmd_attr attr = call->attr;
-    spmd__coll_axes(pending, &attr.axes);
+    spmd__mask_axes(pending, &attr.axes);
     if (n && (pending || attr.i[0] == SPMD_REDUCE_MEAN))
         SPMD_TRY(spmd__emit(ctx, call->op, &attr, list, n, list, n));
     for (int k = 0, i = 0; k < call->nin; k++)
@@ -115,7 +119,7 @@ spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, 
         return SPMD_OK;
     }
     spmd_attr attr = {.i = {kind}, .f = {kind == SPMD_REDUCE_MEAN ? spmd__axes_size(spmd_ctx_mesh(ctx), &axes) : 1}};
-    spmd__coll_axes(axes.mask, &attr.axes);
+    spmd__mask_axes(axes.mask, &attr.axes);
     warn_reduced(ctx, kind, in, n, axes.mask);
     SPMD_TRY(spmd__emit(ctx, op, &attr, in, n, out, n));
     return SPMD_OK;

@@ -237,19 +237,25 @@ spmd_status spmd_array_set(spmd_array *array, double value)
     return fill(array, element);
 }
 
+spmd_array *spmd__array_free(spmd_array *array)
+{
+    spmd_array *after = array->orphan;
+    for (int d = 0; d < array->mesh->ndevices; d++)
+        spmd__block_free(array->mesh, array->block[d]);
+    spmd__free(array);
+    return after;
+}
+
 void spmd_array_destroy(spmd_array *array)
 {
     if (!array)
         return;
-    spmd_mesh *mesh = array->mesh;
-    if (spmd__has_stuck_thread(mesh)) {
-        array->orphan = mesh->orphans;
-        mesh->orphans = array;
+    if (!spmd__has_stuck_thread(array->mesh)) {
+        spmd__array_free(array);
         return;
     }
-    for (int d = 0; d < mesh->ndevices; d++)
-        spmd__block_free(mesh, array->block[d]);
-    spmd__free(array);
+    array->orphan = array->mesh->orphans;
+    array->mesh->orphans = array;
 }
 
 spmd_dtype spmd_array_dtype(const spmd_array *array)
@@ -269,10 +275,7 @@ const int64_t *spmd_array_shape(const spmd_array *array)
 
 int64_t spmd_array_count(const spmd_array *array)
 {
-    int64_t n = 1;
-    for (int d = 0; d < array->rank; d++)
-        n *= array->shape[d];
-    return n;
+    return spmd__block_count(array->rank, array->shape);
 }
 
 spmd_spec spmd_array_spec(const spmd_array *array)

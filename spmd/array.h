@@ -14,14 +14,18 @@ typedef struct spmd_array spmd_array;
 
 /* spmd_shard - cut `host` (row-major, the global shape) into blocks by `spec` (JAX: device_put).   Local; host thread.
  *   host   read before the call returns; NULL: zeros
- * Errors: EINVAL, EAXIS, ESPEC, ESHAPE (all bad dimensions are listed), ENOMEM. The caller destroys the array. */
+ * Errors: EINVAL, EDTYPE, EAXIS, ESPEC, ESHAPE (all bad dimensions are listed), EIO (the mesh's fault hook), ENOMEM,
+ * ECUDA. The caller destroys the array. */
 SPMD_API spmd_status spmd_shard(spmd_mesh *mesh, const void *host, spmd_dtype dtype, int rank, const int64_t *shape,
                                 spmd_spec spec, spmd_array **out);
-/* spmd_shard_update - new values for all elements, from memory of the global shape. Errors: none but EINVAL. Local. */
+/* spmd_shard_update - new values for all elements, from memory of the global shape.   Local; host thread.
+ * Errors: EINVAL, EIO (the mesh's fault hook); off the host also ENOMEM, ECUDA. */
 SPMD_API spmd_status spmd_shard_update(spmd_array *array, const void *host);
-/* spmd_unshard - the global value into `host` (global shape, row-major). Copies: the first device's is taken. Local. */
+/* spmd_unshard - the global value into `host` (global shape, row-major). Copies: the first device's is taken. Local.
+ * Errors: as spmd_shard_update. */
 SPMD_API spmd_status spmd_unshard(const spmd_array *array, void *host);
-/* spmd_array_set - every element becomes `value`, rounded to the dtype: for per-step scalars. Local. */
+/* spmd_array_set - every element becomes `value`, rounded to the dtype: for per-step scalars. Local.
+ * Errors: EINVAL (it does not fit an integer dtype); off the host also ENOMEM, ECUDA. */
 SPMD_API spmd_status spmd_array_set(spmd_array *array, double value);
 SPMD_API void spmd_array_destroy(spmd_array *array); /* NULL is allowed. Local. */
 

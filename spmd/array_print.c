@@ -4,24 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static void format_shape(const int64_t *shape, int rank, char *text, size_t size)
-{
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (int d = 0; d < rank && used < size; d++)
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", d ? "," : "", (long long)shape[d]);
-    if (used < size)
-        snprintf(text + used, size - used, "]");
-}
-
 void spmd_array_print(const spmd_array *array, FILE *file)
 {
-    char spec[256], shape[160], block[160];
+    char spec[256], shape[128], block[128];
     int distinct = spmd__mask_size(array->mesh, spmd__layout_mask(&array->layout));
     spmd_spec_format(&array->spec, spec, sizeof spec);
-    format_shape(array->shape, array->rank, shape, sizeof shape);
-    format_shape(array->block_shape, array->rank, block, sizeof block);
-    fprintf(file, "%s%s %s: %d distinct block%s %s, %d cop%s of each\n", spmd_dtype_name(array->dtype), shape, spec,
-            distinct, distinct == 1 ? "" : "s", block, array->mesh->ndevices / distinct,
+    fprintf(file, "%s%s %s: %d distinct block%s %s, %d cop%s of each\n", spmd_dtype_name(array->dtype),
+            spmd__sizes_text(array->rank, array->shape, shape), spec, distinct, distinct == 1 ? "" : "s",
+            spmd__sizes_text(array->rank, array->block_shape, block), array->mesh->ndevices / distinct,
             array->mesh->ndevices / distinct == 1 ? "y" : "ies");
 }
 

@@ -120,7 +120,7 @@ static spmd_status launch_placed(spmd_ctx *ctx, spmd_call *call, const spmd_plac
     if (!blocks)
         return SPMD_ENOMEM;
     for (int k = 0; k < call->nin; k++)
-        if (k < 64 && call->op->like >> k & 1) /* not read: only its shape counts */
+        if (spmd__bit(call->op->like, k)) /* not read: only its shape counts */
             blocks[k] = spmd__block_of(ctx->mesh, &call->in[k], &to[k]);
         else
             SPMD_TRY(spmd__move(ctx, &call->in[k], &to[k], &blocks[k]));

@@ -46,30 +46,17 @@ spmd_status spmd__block_copy(spmd_ctx *ctx, void *to, const void *from, size_t b
     return SPMD_OK;
 }
 
-void *spmd__data(spmd_ctx *ctx, size_t bytes)
-{
-    void *memory = spmd__arena_get(ctx->data, bytes);
-    if (memory && ctx->mesh->backend->hostile)
-        memset(memory, 0xFF, bytes);
-    return memory;
-}
-
-static size_t bytes_of(const spmd_view *view)
-{
-    return (size_t)spmd_view_count(view) * spmd_dtype_size(view->dtype);
-}
-
 /* Views of host memory for all inputs and outputs, the inputs filled. */
 static spmd_status copy_views(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_view *views)
 {
     for (int k = 0; k < args->nin + args->nout; k++) {
         const spmd_view *from = k < args->nin ? &args->in[k] : &args->out[k - args->nin];
         views[k] = *from;
-        views[k].data = spmd__arena_get(ctx->arena, bytes_of(from));
+        views[k].data = spmd__arena_get(ctx->arena, spmd__view_bytes(from));
         if (!views[k].data)
             return SPMD_ENOMEM;
         if (k < args->nin)
-            SPMD_TRY(spmd__block_get(ctx->device, views[k].data, from->data, bytes_of(from)));
+            SPMD_TRY(spmd__block_get(ctx->device, views[k].data, from->data, spmd__view_bytes(from)));
     }
     return SPMD_OK;
 }
@@ -85,7 +72,7 @@ static spmd_status run_on_copies(spmd_ctx *ctx, const spmd_op *op, const spmd_ke
     copies.out = views + args->nin;
     SPMD_TRY(op->host(ctx, &copies));
     for (int k = 0; k < args->nout; k++)
-        SPMD_TRY(spmd__block_put(ctx->device, args->out[k].data, copies.out[k].data, bytes_of(&args->out[k])));
+        SPMD_TRY(spmd__block_put(ctx->device, args->out[k].data, copies.out[k].data, spmd__view_bytes(&args->out[k])));
     return SPMD_OK;
 }
 

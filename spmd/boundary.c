@@ -190,7 +190,7 @@ static spmd_status compare_replicas(spmd_ctx *ctx, int k, const spmd_tensor *min
 spmd_status spmd__fill_shell(spmd_ctx *ctx, int k, const spmd_tensor *t)
 {
     spmd_array *array = ctx->mesh->job.out[k];
-    size_t bytes = (size_t)spmd_count(t) * spmd_dtype_size(t->dtype);
+    size_t bytes = spmd__tensor_bytes(t);
     if (ctx->id == 0) {
         array->dtype = t->dtype;
         array->block_bytes = bytes;
@@ -209,7 +209,7 @@ static spmd_status stage(spmd_ctx *ctx, spmd_tensor *t, const void *own_block)
 {
     if (t->memory == own_block || spmd__arena_holds(ctx->data, t->memory))
         return SPMD_OK;
-    size_t bytes = (size_t)spmd_count(t) * spmd_dtype_size(t->dtype);
+    size_t bytes = spmd__tensor_bytes(t);
     void *copy = spmd__data(ctx, bytes);
     if (!copy)
         return SPMD_ENOMEM;
@@ -323,13 +323,20 @@ spmd_status spmd__call_shard(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
 spmd_status spmd__finish(spmd_ctx *ctx, spmd_status agreed, const spmd_tensor *out)
 {
     const spmd_job *job = &ctx->mesh->job;
-    if (!spmd__commit(ctx->mesh,
-                      agreed == SPMD_OK)) /* a shard that timed out just when the last one came does commit */
+    /* A shard that timed out just when the last one came does commit. */
+    if (!spmd__commit(ctx->mesh, agreed == SPMD_OK))
         return agreed == SPMD_OK ? SPMD_FAIL(SPMD_EABORTED, "another shard failed first") : agreed;
     for (int k = 0; k < job->nout; k++)
         if (ctx->id == 0 && job->out[k]->rank < 0) /* read by the caller only, after all threads are back */
             job->out[k]->rank = out[k].rank;
     return SPMD_OK;
+}
+
+spmd_status spmd__end_outputs(spmd_ctx *ctx, spmd_status copied)
+{
+    if (copied == SPMD_OK && ctx->mesh->backend->remote)
+        copied = spmd__sync(ctx);
+    return spmd__spoil(ctx->mesh, copied);
 }
 
 /* After the commit. */
@@ -338,9 +345,8 @@ static spmd_status copy_out(spmd_ctx *ctx, const spmd_tensor *out)
     const spmd_job *job = &ctx->mesh->job;
     for (int k = 0; k < job->nout; k++)
         if (job->out[k]->block[ctx->id] != out[k].memory)
-            SPMD_TRY(spmd__block_copy(ctx, job->out[k]->block[ctx->id], out[k].memory,
-                                      (size_t)spmd_count(&out[k]) * spmd_dtype_size(out[k].dtype)));
-    return ctx->mesh->backend->remote ? spmd__sync(ctx) : SPMD_OK;
+            SPMD_TRY(spmd__block_copy(ctx, job->out[k]->block[ctx->id], out[k].memory, spmd__tensor_bytes(&out[k])));
+    return SPMD_OK;
 }
 
 static spmd_status run_eagerly(spmd_ctx *ctx)
@@ -358,7 +364,7 @@ static spmd_status run_eagerly(spmd_ctx *ctx)
     if (ctx->mesh->backend->remote)
         SPMD_TRY(spmd__sync(ctx)); /* the others may read what was staged */
     SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
-    return spmd__spoil(ctx->mesh, copy_out(ctx, out));
+    return spmd__end_outputs(ctx, copy_out(ctx, out));
 }
 
 spmd_status spmd__run_shard(spmd_ctx *ctx)

@@ -19,6 +19,8 @@ spmd_status spmd__fill_shell(spmd_ctx *ctx, int k, const spmd_tensor *t);
 spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out);
 /* Commits the launch after `agreed`, or returns why it is not. */
 spmd_status spmd__finish(spmd_ctx *ctx, spmd_status agreed, const spmd_tensor *out);
+/* The outputs' blocks are on their way: waits for the stream where it makes them; returns whether all went well. */
+spmd_status spmd__end_outputs(spmd_ctx *ctx, spmd_status copied);
 spmd_status spmd__run_program(spmd_ctx *ctx); /* with the mesh's jit entry: record if need be, replay */
 
 #endif

@@ -21,11 +21,6 @@ typedef struct choice {
     uint8_t order[SPMD_MAX_LETTERS][SPMD_MAX_AXES], n[SPMD_MAX_LETTERS]; /* the axes that cut a letter */
 } choice;
 
-static bool bit(uint64_t mask, int k)
-{
-    return k < 64 && mask >> k & 1;
-}
-
 static const spmd_tensor *operand(const choice *c, int k)
 {
     return k < c->call->nin ? &c->call->in[k] : &c->call->out[k - c->call->nin];
@@ -55,12 +50,12 @@ static bool may_pass(const choice *c, int axis)
     const spmd_op *op = c->call->op;
     int open = 0, closed = 0;
     for (int k = 0; k < c->call->nin; k++) {
-        if (bit(op->like, k))
+        if (spmd__bit(op->like, k))
             continue;
         bool mine = c->from[k].partial >> axis & 1;
-        if (bit(op->adds, k) ? !mine : mine && !bit(op->linear, k))
+        if (spmd__bit(op->adds, k) ? !mine : mine && !spmd__bit(op->linear, k))
             return false;
-        if (bit(op->adds, k))
+        if (spmd__bit(op->adds, k))
             continue;
         open += mine;
         closed += !mine;
@@ -146,7 +141,7 @@ static bool cut(const choice *c, int k, spmd_placement *out)
 static bool summed(const choice *c, int letter)
 {
     for (int k = 0; k < c->call->nin; k++)
-        if (!bit(c->call->op->like, k) && carries(c, k, letter))
+        if (!spmd__bit(c->call->op->like, k) && carries(c, k, letter))
             return true;
     return false;
 }
@@ -160,7 +155,7 @@ static bool leave_open(const choice *c, spmd_placement *to)
         uint8_t axis = (uint8_t)(1u << a);
         bool opened = false;
         for (int k = 0; k < call->nin + call->nout; k++) {
-            bool read = k < call->nin && !bit(call->op->like, k);
+            bool read = k < call->nin && !spmd__bit(call->op->like, k);
             if (c->pick[a] == PASS && (k >= call->nin || (read && c->from[k].partial & axis)))
                 to[k].partial |= axis;
             if (c->pick[a] >= 0 && k >= call->nin && !carries(c, k, c->pick[a]) && summed(c, c->pick[a])) {
@@ -169,9 +164,9 @@ static bool leave_open(const choice *c, spmd_placement *to)
             }
         }
         for (int k = 0; k < call->nin && opened; k++) {
-            if (bit(call->op->adds, k) && !(c->from[k].partial & axis))
+            if (spmd__bit(call->op->adds, k) && !(c->from[k].partial & axis))
                 return false;
-            if (bit(call->op->adds, k))
+            if (spmd__bit(call->op->adds, k))
                 to[k].partial |= axis;
         }
     }
@@ -194,7 +189,7 @@ static double weigh(choice *c, spmd_placement *to)
         parallel *= c->pick[a] >= 0 ? c->mesh->size[a] : 1;
     }
     for (int k = 0; k < call->nin; k++)
-        if (!bit(call->op->like, k))
+        if (!spmd__bit(call->op->like, k))
             cost += spmd__moved(c->ctx, call->in[k].id, &to[k])
                         ? 0
                         : spmd__move_bytes(c->mesh, &call->in[k], &c->from[k], &to[k]);

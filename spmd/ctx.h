@@ -144,13 +144,18 @@ spmd_status spmd__block_copy(spmd_ctx *ctx, void *to, const void *from, size_t b
 /* Memory for a value of this launch. */
 void *spmd__data(spmd_ctx *ctx, size_t bytes);
 
+/* Appends a copy of the call and its tensors to a list that grows in the arena; in `call` out follows in. */
+spmd_status spmd__append_call(spmd_arena *arena, const spmd_call *call, spmd_call **list, int *n, int *capacity);
+
 /* False if the mesh's fault hook wants the operation to fail. */
 bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes);
 void *spmd__device_main(void *device);                 /* launch.c: a device thread's life */
 void spmd__enter_shard(spmd_ctx *ctx);                 /* messages of this thread name the shard from now on */
 spmd_status spmd__run_shard(spmd_ctx *ctx);            /* boundary.c: inputs, function, outputs */
 spmd_status spmd__job_check(const spmd_job *job);      /* boundary.c: before any thread starts */
-struct spmd_jit *spmd__jit_free(struct spmd_jit *jit); /* jit.c; returns the next orphan */
+spmd_array *spmd__array_free(spmd_array *array);       /* array.c; returns the next orphan */
+struct spmd_jit *spmd__jit_free(struct spmd_jit *jit); /* jit.c; likewise */
+bool spmd__profile_is_of(const struct spmd_profile *profile, const spmd_mesh *mesh);
 struct spmd_profile *spmd__profile_free(struct spmd_profile *profile); /* profile.c; likewise */
 void spmd__mesh_release(spmd_mesh *mesh);                              /* drops one reference */
 spmd_status spmd__check_update(const spmd_array *array); /* array.c: may it be copied into (the fault hook)? */

@@ -28,12 +28,22 @@ const char *spmd__site(const spmd_ctx *ctx)
     return ctx->site ? ctx->site : "an unknown place";
 }
 
-void *spmd__scratch(spmd_ctx *ctx, size_t bytes)
+static void *take(const spmd_ctx *ctx, spmd_arena *arena, size_t bytes)
 {
-    void *memory = spmd__arena_get(ctx->arena, bytes);
+    void *memory = spmd__arena_get(arena, bytes);
     if (memory && ctx->mesh->backend->hostile)
         memset(memory, 0xFF, bytes);
     return memory;
+}
+
+void *spmd__scratch(spmd_ctx *ctx, size_t bytes)
+{
+    return take(ctx, ctx->arena, bytes);
+}
+
+void *spmd__data(spmd_ctx *ctx, size_t bytes)
+{
+    return take(ctx, ctx->data, bytes);
 }
 
 spmd_status spmd__sync(spmd_ctx *ctx)

@@ -59,9 +59,14 @@ uint64_t spmd__call_hash(const spmd_call *call)
     return hash;
 }
 
-static bool bit(uint64_t mask, int k)
+spmd_cost spmd__call_cost(const spmd_call *call)
 {
-    return k < 64 && mask >> k & 1;
+    spmd_cost cost = {0};
+    for (int k = 0; k < call->nin + call->nout && !call->op->view; k++)
+        cost.bytes += (double)spmd__tensor_bytes(k < call->nin ? &call->in[k] : &call->out[k - call->nin]);
+    if (call->op->cost)
+        call->op->cost(call, &cost);
+    return cost;
 }
 
 static spmd_status refuse_partial(spmd_ctx *ctx, const spmd_call *call, int k, const char *why)
@@ -78,13 +83,13 @@ static spmd_status partial_state(spmd_ctx *ctx, const spmd_call *call, uint8_t *
     const spmd_op *op = call->op;
     for (int k = 0; k < call->nin; k++) {
         uint8_t mine = call->in[k].partial;
-        if (!mine || bit(op->like, k))
+        if (!mine || spmd__bit(op->like, k))
             continue;
-        if (!bit(op->linear, k) || op->adds)
+        if (!spmd__bit(op->linear, k) || op->adds)
             return refuse_partial(ctx, call, k, " and the op is not linear in it alone");
         for (int j = 0; j < call->nin; j++) {
             bool fits = op->joint ? call->in[j].partial == mine : j == k || !(call->in[j].vary & mine);
-            if (!fits && !bit(op->like, j))
+            if (!fits && !spmd__bit(op->like, j))
                 return refuse_partial(ctx, call, k,
                                       op->joint ? " and the others are not" : " and another input varies there");
         }
@@ -108,26 +113,7 @@ static spmd_status check_inputs(spmd_ctx *ctx, const spmd_op *op, const spmd_ten
 /* The tape keeps the call until the launch ends. */
 spmd_status spmd__push_tape(spmd_ctx *ctx, const spmd_call *call)
 {
-    if (ctx->ntape == ctx->tape_capacity) {
-        int capacity = ctx->tape_capacity ? 2 * ctx->tape_capacity : 256;
-        spmd_call *tape = spmd__scratch(ctx, (size_t)capacity * sizeof *tape);
-        if (!tape)
-            return SPMD_ENOMEM;
-        if (ctx->ntape)
-            memcpy(tape, ctx->tape, (size_t)ctx->ntape * sizeof *tape);
-        ctx->tape = tape;
-        ctx->tape_capacity = capacity;
-    }
-    size_t n = (size_t)(call->nin + call->nout);
-    spmd_tensor *tensors = spmd__scratch(ctx, n * sizeof *tensors);
-    if (!tensors)
-        return SPMD_ENOMEM;
-    memcpy(tensors, call->in, n * sizeof *tensors);
-    spmd_call *entry = &ctx->tape[ctx->ntape++];
-    *entry = *call;
-    entry->in = tensors;
-    entry->out = tensors + call->nin;
-    return SPMD_OK;
+    return spmd__append_call(ctx->arena, call, &ctx->tape, &ctx->ntape, &ctx->tape_capacity);
 }
 
 /* What a kernel needs, in one piece of memory. */
@@ -219,7 +205,7 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
             return SPMD_ENOMEM;
         if (ctx->program) /* recording: the planner gives it a place */
             continue;
-        size_t bytes = (size_t)spmd__block_count(out->rank, out->shape) * spmd__dtype_size(out->dtype);
+        size_t bytes = spmd__tensor_bytes(out);
         out->memory = spmd__data(ctx, bytes);
         if (!out->memory)
             return SPMD_ENOMEM;

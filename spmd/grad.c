@@ -8,9 +8,9 @@
  *   3. a pending and a settled cotangent of one value never add: the pending one is summed first
  *   4. at a parameter the axes not in A are settled; over A the gradient stays as it is, the local gradient
  *   5. elsewhere the moment is free: activations settle at once (outside A), values that depend on parameters only
- * settle at the end, so that casts and reshapes of a parameter multiply no collectives Taken literally otherwise ("sum
- * wherever a value is implicitly cast"), the gradient of a data-parallel local loss comes out N times too big as soon
- * as a parameter is cast or reshaped first.
+ *      settle at the end, so that casts and reshapes of a parameter multiply no collectives
+ * Taken literally otherwise ("sum wherever a value is implicitly cast"), the gradient of a data-parallel local loss
+ * comes out N times too big as soon as a parameter is cast or reshaped first.
  *
  * In automatic mode values are global and vary over nothing: cotangents are true ones, sums that are still open are
  * part of how they lie on the mesh, and are closed at the end, where they come to lie as their parameters. */
@@ -35,11 +35,6 @@ typedef struct backward {
     uint32_t first, n;
     entry *of;
 } backward;
-
-static bool bit(uint64_t mask, int k)
-{
-    return k < 64 && mask >> k & 1;
-}
 
 static bool known(const backward *b, uint32_t id)
 {
@@ -135,7 +130,7 @@ static spmd_status make_table(spmd_ctx *ctx, backward *b, uint32_t from, const s
 static bool takes_gradient(const backward *b, const spmd_call *call, int k)
 {
     const spmd_tensor *t = &call->in[k];
-    return !bit(call->op->like, k) && known(b, t->id) && at(b, t->id)->need && spmd_dtype_is_float(t->dtype);
+    return !spmd__bit(call->op->like, k) && known(b, t->id) && at(b, t->id)->need && spmd_dtype_is_float(t->dtype);
 }
 
 /* Which values a parameter flows into, and how often each is used; a checkpoint's own, too, which others may read as
@@ -168,7 +163,7 @@ static void mark_needed(backward *b, const spmd_call *calls, int n)
 static bool can_sum(const spmd_ctx *ctx, const backward *b, const spmd_call *call, const spmd_tensor *ct, int k)
 {
     const spmd_tensor *sum = &at(b, call->in[k].id)->ct;
-    if (!bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth)
+    if (!spmd__bit(call->op->sums, k) || !sum->id || sum->partial || ctx->depth)
         return false;
     for (int j = 0; j < call->nin; j++)
         if ((call->in[j].vary & ~(unsigned)sum->vary) || call->in[j].partial ||
@@ -183,7 +178,7 @@ static bool can_sum(const spmd_ctx *ctx, const backward *b, const spmd_call *cal
 /* A 16-bit value with more than one cotangent, of which op's is added to the others: their sum is kept in f32. */
 static bool sums_wide(const spmd_ctx *ctx, const backward *b, const spmd_call *call, int k)
 {
-    return bit(call->op->sums, k) && at(b, call->in[k].id)->uses > 1 && spmd_dtype_size(call->in[k].dtype) == 2 &&
+    return spmd__bit(call->op->sums, k) && at(b, call->in[k].id)->uses > 1 && spmd_dtype_size(call->in[k].dtype) == 2 &&
            !ctx->depth;
 }
 
@@ -200,16 +195,18 @@ static spmd_status call_gradient(spmd_ctx *ctx, backward *b, const spmd_call *ca
         summed[k] = need[k] && can_sum(ctx, b, call, ct, k);
         if (!summed[k])
             continue;
-        SPMD_TRY(cast_to(ctx, gin[k].dtype, &at(b, call->in[k].id)->ct));
-        gin[k] = at(b, call->in[k].id)->ct;
-        if (at(b, call->in[k].id)->own)
+        entry *e = at(b, call->in[k].id);
+        SPMD_TRY(cast_to(ctx, gin[k].dtype, &e->ct));
+        gin[k] = e->ct;
+        if (e->own)
             spmd_donate(&gin[k]);
     }
     SPMD_TRY(call->op->grad(ctx, call, ct, need, gin));
     for (int k = 0; k < call->nin; k++) {
         if (summed[k]) {
-            at(b, call->in[k].id)->ct = gin[k];
-            at(b, call->in[k].id)->own = true;
+            entry *e = at(b, call->in[k].id);
+            e->ct = gin[k];
+            e->own = true;
         } else if (need[k] && gin[k].id) {
             SPMD_TRY(accumulate(ctx, b, &call->in[k], &gin[k]));
         }
@@ -234,7 +231,7 @@ static spmd_status transpose(spmd_ctx *ctx, backward *b, const spmd_call *call)
     SPMD_CHECK(call->op->grad, SPMD_EGRAD, "%s has no gradient, but a parameter flows into it: use spmd_stop_gradient",
                call->op->name);
     for (int k = 0; k < call->nout; k++)
-        if (!ct[k].id && !bit(call->op->residual, k) && spmd_dtype_is_float(call->out[k].dtype)) {
+        if (!ct[k].id && !spmd__bit(call->op->residual, k) && spmd_dtype_is_float(call->out[k].dtype)) {
             SPMD_TRY(spmd__linear_fill(ctx, &call->out[k], 0, &ct[k]));
             SPMD_TRY(widen(ctx, &ct[k], ctx->loss_axes));
         }

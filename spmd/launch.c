@@ -26,8 +26,10 @@ void spmd__poison(spmd_mesh *mesh, spmd_status status, const char *text)
 
 spmd_status spmd__spoil(spmd_mesh *mesh, spmd_status status)
 {
+    if (status == SPMD_OK)
+        return SPMD_OK;
     pthread_mutex_lock(&mesh->failure_lock);
-    if (status != SPMD_OK && mesh->spoiled == SPMD_OK) {
+    if (mesh->spoiled == SPMD_OK) {
         mesh->spoiled = status;
         snprintf(mesh->failure_text, sizeof mesh->failure_text, "%s", spmd_last_error());
     }
@@ -281,6 +283,8 @@ static spmd_status map(const char *name, const spmd_job *job, bool automatic)
     SPMD_CHECK(job && job->mesh && job->fn, SPMD_EINVAL, "%s: job, job->mesh and job->fn must not be NULL", name);
     spmd_mesh *mesh = job->mesh;
     SPMD_CHECK(!job->jit || job->jit->mesh == mesh, SPMD_EINVAL, "%s: job->jit was created for another mesh", name);
+    SPMD_CHECK(!job->profile || spmd__profile_is_of(job->profile, mesh), SPMD_EINVAL,
+               "%s: job->profile was created for another mesh", name);
     SPMD_CHECK(!spmd__error_in_shard(), SPMD_EINVAL, "%s inside a shard function: launches do not nest", name);
     SPMD_CHECK(mesh->pid == getpid(), SPMD_EFORK,
                "the mesh was created by process %ld, this is its child %ld: create it after the fork (with Check: in a "

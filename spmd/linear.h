@@ -1,5 +1,6 @@
 /* Private: the linear ops that the tape and the automatic mode emit by themselves. Declared here, each defined in its
- * own folder above (add, cast, full in kernels/; the others in collectives/): the core names none of their files. */
+ * own folder above (add, cast, full, reshape in kernels/; the others in collectives/): the core names none of their
+ * files. */
 #ifndef SPMD_LINEAR_H
 #define SPMD_LINEAR_H
 
@@ -11,6 +12,9 @@ spmd_status spmd__linear_add(spmd_ctx *ctx, const spmd_tensor *a, const spmd_ten
 spmd_status spmd__linear_cast(spmd_ctx *ctx, const spmd_tensor *in, spmd_dtype dtype, spmd_tensor *out);
 /* Shape, dtype and varying state of `like`, every element `value`; reads nothing. */
 spmd_status spmd__linear_fill(spmd_ctx *ctx, const spmd_tensor *like, double value, spmd_tensor *out);
+/* Another shape of the same elements; a view. */
+spmd_status spmd__linear_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape,
+                                 spmd_tensor *out);
 /* Sum over the axes of `mask`: n tensors in one meeting. */
 spmd_status spmd__linear_psum(spmd_ctx *ctx, const spmd_tensor *in, int n, unsigned mask, spmd_tensor *out);
 /* Invarying to varying over the axes of `mask`; moves nothing. */

@@ -14,6 +14,12 @@ static const spmd_backend *const backends[] = {SPMD_BACKEND_LIST(ENTRY)};
 #undef ENTRY
 enum { BACKENDS = sizeof backends / sizeof *backends };
 
+#ifdef SPMD_HAVE_CUDA
+#define BACKENDS_TEXT "\"host\", \"host-strict\" or \"cuda\""
+#else
+#define BACKENDS_TEXT "\"host\" or \"host-strict\""
+#endif
+
 const char *spmd_backend_name(int k)
 {
     return k >= 0 && k < BACKENDS ? backends[k]->name : NULL;
@@ -39,8 +45,9 @@ static spmd_status parse_axis(spmd_mesh *mesh, const char **text, const char *wh
                SPMD_MAX_AXIS_NAME - 1);
     char *end;
     errno = 0;
-    long size = strtol(p + 1, &end, 10);
-    SPMD_CHECK(end != p + 1 && errno == 0 && size >= 1 && size <= SPMD_MAX_DEVICES && (*end == ',' || *end == 0),
+    long size = strtol(p + 1, &end, 10); /* which would skip blanks and take a sign */
+    SPMD_CHECK(isdigit((unsigned char)p[1]) && errno == 0 && size >= 1 && size <= SPMD_MAX_DEVICES &&
+                   (*end == ',' || *end == 0),
                SPMD_EINVAL, "mesh '%s': size of axis at '%s' must be 1 to %d", whole, start, SPMD_MAX_DEVICES);
     memcpy(mesh->name[mesh->naxes], start, length);
     for (int a = 0; a < mesh->naxes; a++)
@@ -72,8 +79,7 @@ static spmd_status parse(spmd_mesh *mesh, const char *axes, const char *backend)
     SPMD_CHECK(mesh->backend || strcmp(backend, "cuda") != 0, SPMD_EUNSUPPORTED,
                "backend 'cuda' is not in this build: configure with -DSPMD_CUDA=ON (needs nvcc) or -DSPMD_CUDA=EMU "
                "(emulated, needs no GPU), or use \"host\"");
-    SPMD_CHECK(mesh->backend, SPMD_EUNSUPPORTED,
-               "backend '%s' is not in this build: expected \"host\" or \"host-strict\"", backend);
+    SPMD_CHECK(mesh->backend, SPMD_EUNSUPPORTED, "backend '%s' is not in this build: expected " BACKENDS_TEXT, backend);
     return SPMD_OK;
 }
 
@@ -105,12 +111,8 @@ void spmd__mesh_release(spmd_mesh *mesh)
             spmd__free(s);
         }
     }
-    for (spmd_array *a = mesh->orphans, *next; a; a = next) {
-        next = a->orphan;
-        for (int d = 0; d < mesh->ndevices; d++)
-            spmd__block_free(mesh, a->block[d]);
-        spmd__free(a);
-    }
+    for (spmd_array *array = mesh->orphans; array;)
+        array = spmd__array_free(array);
     for (struct spmd_jit *jit = mesh->orphan_jits; jit;)
         jit = spmd__jit_free(jit);
     for (struct spmd_profile *profile = mesh->orphan_profiles; profile;)
@@ -147,7 +149,7 @@ static spmd_status start_threads(spmd_mesh *mesh)
     pthread_sigmask(SIG_BLOCK, &all, &before);
     int started = 0, failed = 0;
     atomic_store(&mesh->running, (uint32_t)mesh->ndevices);
-    for (; started < mesh->ndevices && !failed; started++) {
+    for (; started < mesh->ndevices; started++) {
         atomic_fetch_add(&mesh->references, 1);
         failed = pthread_create(&mesh->devices[started].thread, NULL, spmd__device_main, &mesh->devices[started]);
         if (failed) {

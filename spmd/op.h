@@ -45,7 +45,7 @@ typedef struct spmd_call {
 } spmd_call;
 
 /* What a kernel gets: local views, row-major and contiguous. Outputs never overlap inputs, but out[k] is in[k]'s memory
- * if the op works in place and the user donated it. */
+ * if the op works in place and nobody needs the input any more: the user donated it, or a program's plan says so. */
 typedef struct spmd_kernel_args {
     const spmd_attr *attr;
     int nin, nout;
@@ -83,7 +83,7 @@ typedef struct spmd_op {
     uint64_t adds;
     bool joint;      /* the linear inputs must be partial over the same axes (add) */
     bool view;       /* out[0] is in[0]'s memory; no kernel */
-    bool in_place;   /* out[k] may be in[k]'s memory, if the user donated it */
+    bool in_place;   /* out[k] may be in[k]'s memory: see spmd_kernel_args */
     bool list;       /* out[k] depends on in[k] only: calls with equal attributes may be merged into one */
     bool collective; /* shape() sets the state itself; partial inputs are its business */
     bool stops_gradient;
@@ -104,6 +104,9 @@ spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, 
 /* Of an op's name, its attributes and its inputs' types; no addresses. */
 uint64_t spmd__call_hash(const spmd_call *call);
 
+/* By the op's formula; bytes, where that says nothing of them: of all operands once. Of a view: none. */
+spmd_cost spmd__call_cost(const spmd_call *call);
+
 /* Helpers for shape functions, gradients and kernels. */
 static inline size_t
 spmd__dtype_size(spmd_dtype dtype) /* spmd_dtype_size for dtypes that exist, on the way of every op */
@@ -120,11 +123,25 @@ static inline int64_t spmd__block_count(int rank, const int64_t *shape)
         n *= shape[d];
     return n;
 }
-void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like);       /* dtype, rank and shape */
-bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape); /* its bytes fit an int64_t */
-bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b);     /* rank and shape */
-const char *spmd__shape_text(const spmd_tensor *t, char text[96]);      /* "f32[4,8]"; returns text */
-spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out); /* -1 is the last; ESHAPE names op */
+static inline size_t spmd__view_bytes(const spmd_view *view)
+{
+    return (size_t)spmd__block_count(view->rank, view->shape) * spmd__dtype_size(view->dtype);
+}
+static inline size_t spmd__tensor_bytes(const spmd_tensor *t)
+{
+    return (size_t)spmd__block_count(t->rank, t->shape) * spmd__dtype_size(t->dtype);
+}
+/* Bit k of a descriptor's masks; operands beyond the last bit have none. */
+static inline bool spmd__bit(uint64_t mask, int k)
+{
+    return k < 64 && mask >> k & 1;
+}
+void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like);             /* dtype, rank and shape */
+bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape);       /* its bytes fit an int64_t */
+bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b);           /* rank and shape */
+const char *spmd__sizes_text(int rank, const int64_t *shape, char text[128]); /* "[4,8]"; returns text */
+const char *spmd__shape_text(const spmd_tensor *t, char text[96]);            /* "f32[4,8]"; returns text */
+spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out);       /* -1 is the last; ESHAPE names op */
 spmd_status spmd__check_float(const char *op, const char *name, const spmd_tensor *t); /* f32, bf16, f16, else EDTYPE */
 /* Memory from the shard's arena: in a kernel until the kernel ends, elsewhere until the launch does. NULL: out of
  * memory. */
@@ -134,6 +151,8 @@ void *spmd__scratch(spmd_ctx *ctx, size_t bytes);
 spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes *out);
 int spmd__axes_size(const spmd_mesh *mesh, const spmd_axes *axes); /* product of sizes; 1 for none */
 int spmd__mask_size(const spmd_mesh *mesh, unsigned mask);
+/* The axes of a mask in the mesh's order: places are then device numbers in rising order. */
+void spmd__mask_axes(unsigned mask, spmd_axes *out);
 int spmd__axes_index(const spmd_ctx *ctx, const spmd_axes *axes);                  /* this shard's row-major index */
 const char *spmd__mask_text(const spmd_mesh *mesh, unsigned mask, char text[128]); /* "data,model"; returns text */
 

@@ -16,7 +16,7 @@ static void define(spmd_program *p, const spmd_tensor *t, int call)
 {
     spmd_planned *value = &p->plan[t->id];
     *value = (spmd_planned){.root = t->id, .first = call, .last = call};
-    value->bytes = (size_t)spmd_count(t) * spmd_dtype_size(t->dtype);
+    value->bytes = spmd__tensor_bytes(t);
     p->info.values_bytes += call >= 0 ? (int64_t)value->bytes : 0;
 }
 
@@ -30,7 +30,7 @@ static void find_lifetimes(spmd_program *p)
     for (int i = 0; i < p->n; i++) {
         const spmd_call *call = &p->calls[i];
         for (int k = 0; k < call->nin; k++)
-            if (k >= 64 || !(call->op->like >> k & 1)) /* shape-only inputs keep nothing alive */
+            if (!spmd__bit(call->op->like, k)) /* shape-only inputs keep nothing alive */
                 root_of(p, call->in[k].id)->last = i;
         for (int k = 0; k < call->nout; k++)
             if (call->op->view && k == 0)
@@ -112,14 +112,20 @@ static void expire(shelf *s, spmd_planned *plan, uint32_t ended, const uint32_t 
     }
 }
 
+/* Values begin at cache lines. */
+static size_t whole_lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 static void put(shelf *s, spmd_planned *value)
 {
-    size_t bytes = (value->bytes + 63) / 64 * 64, at = 0;
+    size_t bytes = whole_lines(value->bytes), at = 0;
     int place = 0;
     for (; place < s->n; place++) {
         if (s->value[place]->offset >= at + bytes)
             break;
-        at = s->value[place]->offset + (s->value[place]->bytes + 63) / 64 * 64;
+        at = s->value[place]->offset + whole_lines(s->value[place]->bytes);
     }
     memmove(s->value + place + 1, s->value + place, (size_t)(s->n - place) * sizeof *s->value);
     s->value[place] = value;
@@ -190,7 +196,7 @@ static spmd_status place_memory(spmd_program *p)
     for (int c = 0; c < p->ncopies; c++) { /* an input that is returned as another output may be overwritten first */
         const spmd_planned *value = root_of(p, p->out[p->copies[c]].id);
         p->stage[c] = s.top;
-        s.top += value->place == SPMD_PLACE_INPUT ? (value->bytes + 63) / 64 * 64 : 0;
+        s.top += value->place == SPMD_PLACE_INPUT ? whole_lines(value->bytes) : 0;
     }
     p->info.memory_bytes = (int64_t)s.top;
     p->memory = spmd__block_alloc(p->device, s.top);
@@ -226,13 +232,7 @@ static void count_costs(spmd_program *p)
 {
     for (int i = 0; i < p->n; i++) {
         const spmd_call *call = &p->calls[i];
-        spmd_cost cost = {0};
-        if (call->op->cost)
-            call->op->cost(call, &cost);
-        for (int k = 0; !cost.bytes && k < call->nin + call->nout; k++) {
-            const spmd_tensor *t = k < call->nin ? &call->in[k] : &call->out[k - call->nin];
-            cost.bytes += call->op->view ? 0 : (double)spmd_count(t) * (double)spmd_dtype_size(t->dtype);
-        }
+        spmd_cost cost = spmd__call_cost(call);
         p->info.flops += cost.flops;
         p->info.bytes += cost.bytes;
         unsigned mask = call->attr.axes.mask;
@@ -240,7 +240,7 @@ static void count_costs(spmd_program *p)
             continue;
         int64_t bytes = 0;
         for (int k = 0; k < call->nin; k++)
-            bytes += spmd_count(&call->in[k]) * (int64_t)spmd_dtype_size(call->in[k].dtype);
+            bytes += (int64_t)spmd__tensor_bytes(&call->in[k]);
         p->info.collectives++;
         p->info.collective_bytes += bytes;
         p->info.collectives_by_axes[mask]++;

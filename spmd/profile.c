@@ -1,9 +1,9 @@
 /* Timing ops: each device writes into its own list, and the host thread adds up between launches. */
 #include "spmd/profile.h"
 #include "spmd/ctx.h"
+#include "spmd/host/futex.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct event {
     const char *op, *site;
@@ -25,13 +25,6 @@ struct spmd_profile {
     struct spmd_profile *orphan; /* next of the mesh's orphan_profiles */
 };
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 spmd_status spmd_profile_create(spmd_mesh *mesh, int events, spmd_profile **out)
 {
     SPMD_CHECK(mesh && out && events > 0, SPMD_EINVAL, "spmd_profile_create: %d events; mesh and out must not be NULL",
@@ -39,7 +32,7 @@ spmd_status spmd_profile_create(spmd_mesh *mesh, int events, spmd_profile **out)
     spmd_profile *p = *out = spmd__alloc(mesh, sizeof *p);
     if (!p)
         return SPMD_ENOMEM;
-    *p = (spmd_profile){.mesh = mesh, .capacity = events, .start_ns = now_ns()};
+    *p = (spmd_profile){.mesh = mesh, .capacity = events, .start_ns = spmd__now_ns()};
     for (int d = 0; d < mesh->ndevices; d++) {
         p->tracks[d].events = spmd__alloc(mesh, (size_t)events * sizeof(event));
         if (p->tracks[d].events)
@@ -49,6 +42,11 @@ spmd_status spmd_profile_create(spmd_mesh *mesh, int events, spmd_profile **out)
         return SPMD_ENOMEM;
     }
     return SPMD_OK;
+}
+
+bool spmd__profile_is_of(const spmd_profile *profile, const spmd_mesh *mesh)
+{
+    return profile->mesh == mesh;
 }
 
 spmd_profile *spmd__profile_free(spmd_profile *profile)
@@ -76,26 +74,24 @@ void spmd_profile_clear(spmd_profile *profile)
 {
     for (int d = 0; d < SPMD_MAX_DEVICES; d++)
         profile->tracks[d].n = 0;
-    profile->start_ns = now_ns();
+    profile->start_ns = spmd__now_ns();
 }
 
 /* The cost formulas read tensors; a kernel has views. */
 static spmd_cost cost_of(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
 {
-    spmd_cost cost = {0};
     size_t n = (size_t)(args->nin + args->nout);
     spmd_tensor *tensors = spmd__scratch(ctx, n * sizeof *tensors);
-    for (size_t k = 0; tensors && k < n; k++) {
+    if (!tensors)
+        return (spmd_cost){0};
+    for (size_t k = 0; k < n; k++) {
         const spmd_view *v = &args->in[k]; /* out follows in */
         tensors[k] = (spmd_tensor){.dtype = v->dtype, .rank = v->rank};
         memcpy(tensors[k].shape, v->shape, (size_t)v->rank * sizeof *v->shape);
-        cost.bytes += (double)spmd_view_count(v) * (double)spmd_dtype_size(v->dtype);
     }
     spmd_call call = {.op = op, .attr = *args->attr, .nin = args->nin, .nout = args->nout, .in = tensors};
-    call.out = tensors ? tensors + args->nin : NULL;
-    if (tensors && op->cost)
-        op->cost(&call, &cost);
-    return cost;
+    call.out = tensors + args->nin;
+    return spmd__call_cost(&call);
 }
 
 spmd_status spmd__run_timed(spmd_ctx *ctx, const spmd_op *op, spmd_kernel *kernel, const spmd_kernel_args *args)
@@ -104,7 +100,7 @@ spmd_status spmd__run_timed(spmd_ctx *ctx, const spmd_op *op, spmd_kernel *kerne
     if (!p)
         return kernel(ctx, args);
     spmd_cost cost = cost_of(ctx, op, args);
-    int64_t start = now_ns();
+    int64_t start = spmd__now_ns();
     spmd_status status = kernel(ctx, args);
     track *t = &p->tracks[ctx->id];
     if (t->n < p->capacity)
@@ -112,7 +108,7 @@ spmd_status spmd__run_timed(spmd_ctx *ctx, const spmd_op *op, spmd_kernel *kerne
                                   .site = ctx->site,
                                   .collective = op->collective,
                                   .start_ns = start,
-                                  .end_ns = now_ns(),
+                                  .end_ns = spmd__now_ns(),
                                   .cost = cost};
     t->n++;
     return status;

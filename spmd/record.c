@@ -2,28 +2,33 @@
 #include "spmd/program.h"
 #include <string.h>
 
-spmd_status spmd__program_append(spmd_program *p, const spmd_call *call)
+spmd_status spmd__append_call(spmd_arena *arena, const spmd_call *call, spmd_call **list, int *n, int *capacity)
 {
-    if (p->n == p->capacity) {
-        int capacity = p->capacity ? 2 * p->capacity : 256;
-        spmd_call *calls = spmd__arena_get(&p->arena, (size_t)capacity * sizeof *calls);
+    if (*n == *capacity) {
+        int larger = *capacity ? 2 * *capacity : 256;
+        spmd_call *calls = spmd__arena_get(arena, (size_t)larger * sizeof *calls);
         if (!calls)
             return SPMD_ENOMEM;
-        if (p->n)
-            memcpy(calls, p->calls, (size_t)p->n * sizeof *calls);
-        p->calls = calls;
-        p->capacity = capacity;
+        if (*n)
+            memcpy(calls, *list, (size_t)*n * sizeof *calls);
+        *list = calls;
+        *capacity = larger;
     }
-    size_t n = (size_t)(call->nin + call->nout);
-    spmd_tensor *tensors = spmd__arena_get(&p->arena, n * sizeof *tensors);
+    size_t ntensors = (size_t)(call->nin + call->nout);
+    spmd_tensor *tensors = spmd__arena_get(arena, ntensors * sizeof *tensors);
     if (!tensors)
         return SPMD_ENOMEM;
-    memcpy(tensors, call->in, n * sizeof *tensors); /* out follows in */
-    spmd_call *entry = &p->calls[p->n++];
+    memcpy(tensors, call->in, ntensors * sizeof *tensors); /* out follows in */
+    spmd_call *entry = &(*list)[(*n)++];
     *entry = *call;
     entry->in = tensors;
     entry->out = tensors + call->nin;
     return SPMD_OK;
+}
+
+spmd_status spmd__program_append(spmd_program *p, const spmd_call *call)
+{
+    return spmd__append_call(&p->arena, call, &p->calls, &p->n, &p->capacity);
 }
 
 static spmd_status compare_attributes(int i, const spmd_call *a, const spmd_call *b)

@@ -1,11 +1,11 @@
 /* Private: sharding rules, for the automatic mode.
  *
  * A rule labels the dimensions of a call's inputs and outputs with letters. Cutting a letter over a mesh axis cuts
- * every dimension that carries it, and the op then runs on the blocks unchanged: matmul "mk,kn->mn": cut m: rows of a
- * and of the result; cut k: the result becomes a partial sum A letter that no output carries makes the outputs partial,
- * so an op may only leave out letters over which it sums. A dimension with SPMD_WHOLE must not be cut. An op without a
- * rule has all its inputs whole and its outputs replicated. Which inputs pass a partial sum on is said by the
- * descriptor's `linear` and `joint`. */
+ * every dimension that carries it, and the op then runs on the blocks unchanged. Of matmul "mk,kn->mn": a cut of m is
+ * one of the rows of a and of the result; a cut of k makes the result a partial sum. A letter that no output carries
+ * makes the outputs partial, so an op may only leave out letters over which it sums. A dimension with SPMD_WHOLE must
+ * not be cut. An op without a rule has all its inputs whole and its outputs replicated. Which inputs pass a partial sum
+ * on is said by the descriptor's `linear` and `joint`. */
 #ifndef SPMD_RULE_H
 #define SPMD_RULE_H
 

@@ -1,16 +1,9 @@
 /* A launch with a jit: record, schedule and plan if this device has no program yet, then replay. */
 #include "spmd/boundary.h"
+#include "spmd/host/futex.h"
 #include "spmd/host/meet.h"
 #include "spmd/program.h"
 #include <string.h>
-#include <time.h>
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 static spmd_status meet_all(spmd_ctx *ctx, const char *op, const void *post, spmd_post *posts)
 {
@@ -90,14 +83,14 @@ static spmd_program *new_program(spmd_device *device)
 
 static spmd_status make_program(spmd_ctx *ctx, spmd_program **out)
 {
-    int64_t start = now_us();
+    int64_t start = spmd__now_ns();
     spmd_program *p = *out = new_program(ctx->device);
     if (!p)
         return SPMD_ENOMEM;
     SPMD_TRY(record(ctx, p));
     SPMD_TRY(spmd__program_schedule(p));
     SPMD_TRY(spmd__program_plan(p, &ctx->mesh->job));
-    p->info.record_us = now_us() - start;
+    p->info.record_us = (spmd__now_ns() - start) / 1000;
     return SPMD_OK;
 }
 
@@ -166,8 +159,5 @@ spmd_status spmd__run_program(spmd_ctx *ctx)
         out[k].memory = spmd__program_address(p, out[k].id, job, ctx->id);
     }
     SPMD_TRY(spmd__finish(ctx, spmd__agree(ctx, out), out));
-    spmd_status status = spmd__program_copy_out(p, ctx);
-    if (status == SPMD_OK && ctx->mesh->backend->remote)
-        status = spmd__sync(ctx);
-    return spmd__spoil(ctx->mesh, status);
+    return spmd__end_outputs(ctx, spmd__program_copy_out(p, ctx));
 }

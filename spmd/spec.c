@@ -185,6 +185,14 @@ int spmd__axes_index(const spmd_ctx *ctx, const spmd_axes *axes)
     return index;
 }
 
+void spmd__mask_axes(unsigned mask, spmd_axes *out)
+{
+    *out = (spmd_axes){.mask = (uint8_t)mask};
+    for (int axis = 0; axis < SPMD_MAX_AXES; axis++)
+        if (mask >> axis & 1)
+            out->id[out->n++] = (uint8_t)axis;
+}
+
 const char *spmd__mask_text(const spmd_mesh *mesh, unsigned mask, char text[128])
 {
     text[0] = 0;

@@ -5,18 +5,12 @@
 
 int64_t spmd_count(const spmd_tensor *tensor)
 {
-    int64_t n = 1;
-    for (int d = 0; d < tensor->rank; d++)
-        n *= tensor->shape[d];
-    return n;
+    return spmd__block_count(tensor->rank, tensor->shape);
 }
 
 int64_t spmd_view_count(const spmd_view *view)
 {
-    int64_t n = 1;
-    for (int d = 0; d < view->rank; d++)
-        n *= view->shape[d];
-    return n;
+    return spmd__block_count(view->rank, view->shape);
 }
 
 void spmd__view_of(const spmd_tensor *tensor, spmd_view *view)
@@ -83,6 +77,15 @@ spmd_tensor *spmd_donate(spmd_tensor *tensor)
     return tensor;
 }
 
+const char *spmd__sizes_text(int rank, const int64_t *shape, char text[128])
+{
+    size_t used = (size_t)snprintf(text, 128, "[");
+    for (int d = 0; d < rank; d++) /* six sizes of 19 digits, and what stands between them */
+        used += (size_t)snprintf(text + used, 128 - used, "%s%lld", d ? "," : "", (long long)shape[d]);
+    snprintf(text + used, 128 - used, "]");
+    return text;
+}
+
 const char *spmd__shape_text(const spmd_tensor *t, char text[96])
 {
     int used = snprintf(text, 96, "%s[", spmd_dtype_name(t->dtype));
@@ -138,7 +141,7 @@ bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b)
 
 bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape)
 {
-    int64_t bytes = (int64_t)spmd_dtype_size(dtype);
+    int64_t bytes = (int64_t)spmd__dtype_size(dtype);
     for (int d = 0; d < rank; d++)
         if (__builtin_mul_overflow(bytes, shape[d], &bytes))
             return false;

@@ -1,10 +1,11 @@
 /* spmd_tensor: what a shard function computes with. A value: copy it freely; it dies with the launch.
  *
  * `shape` is the block's shape; in automatic mode (spmd/auto_map.h) the global one, and there is no state. `vary` and
- * `partial` are the state per mesh axis (bit a = axis a of the mesh): varying    shards along that axis may hold
- * different values partial    the true value is the sum over the shards (such a value also counts as varying) neither
- * invarying: the same value on every shard along that axis The memory is reached only through spmd_local and inside
- * kernels (spmd_custom). */
+ * `partial` are the state per mesh axis (bit a = axis a of the mesh):
+ *   vary      varying: shards along that axis may hold different values
+ *   partial   the true value is the sum over the shards; such a value also counts as varying
+ *   neither   invarying: the same value on every shard along that axis
+ * The memory is reached only through spmd_local and inside kernels (spmd_custom). */
 #ifndef SPMD_TENSOR_H
 #define SPMD_TENSOR_H
 

@@ -32,7 +32,7 @@ bool spmd__use_nccl(const spmd_ctx *ctx, const spmd_kernel_args *args)
         !comm_of(ctx, args, &group))
         return false;
     for (int k = 0; k < args->nin; k++)
-        bytes += spmd_view_count(&args->in[k]) * (int64_t)spmd_dtype_size(args->in[k].dtype);
+        bytes += (int64_t)spmd__view_bytes(&args->in[k]);
     return state->transport == SPMD_CUDA_NCCL || bytes >= LEAST;
 }
 
@@ -117,9 +117,8 @@ spmd_status spmd__nccl_gather(spmd_ctx *ctx, const spmd_kernel_args *args, bool 
     SPMD_NCCL_TRY(ncclGroupStart());
     ncclResult_t result = ncclSuccess;
     for (int k = 0; k < args->nin && accepted(result); k++)
-        result = ncclAllGather(args->in[k].data, args->out[k].data,
-                               (size_t)spmd_view_count(&args->in[k]) * spmd_dtype_size(args->in[k].dtype), ncclUint8,
-                               comm, spmd__cuda_stream(ctx));
+        result = ncclAllGather(args->in[k].data, args->out[k].data, spmd__view_bytes(&args->in[k]), ncclUint8, comm,
+                               spmd__cuda_stream(ctx));
     return close_group(ctx, comm, result, "ncclAllGather");
 }
 

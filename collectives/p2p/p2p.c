@@ -54,11 +54,6 @@ spmd_status spmd__p2p_open_post(spmd_ctx *ctx, const char *op, const spmd_kernel
     return check_reach(ctx, op, coll);
 }
 
-static size_t bytes_of(const spmd_view *view)
-{
-    return (size_t)spmd_view_count(view) * spmd_dtype_size(view->dtype);
-}
-
 /* The team's inputs in memory of our own; then nobody needs ours any more. For GPUs that cannot reach each other. */
 static spmd_status fetch_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spmd_coll *coll)
 {
@@ -71,13 +66,13 @@ static spmd_status fetch_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spm
         const spmd_cuda_device *peer = spmd__cuda_of(&ctx->mesh->devices[coll->device[p]]);
         for (size_t k = 0; k < n; k++) {
             const void *from = spmd__p2p_input(coll->posts[p], (int)k);
-            void *copy = spmd__scratch(ctx, bytes_of(&args->in[k]));
+            size_t bytes = spmd__view_bytes(&args->in[k]);
+            void *copy = spmd__scratch(ctx, bytes);
             if (!copy)
                 return SPMD_ENOMEM;
             table[k] = copy;
-            if (bytes_of(&args->in[k]))
-                SPMD_CUDA_TRY(
-                    cudaMemcpyPeerAsync(copy, mine->gpu, from, peer->gpu, bytes_of(&args->in[k]), mine->compute));
+            if (bytes)
+                SPMD_CUDA_TRY(cudaMemcpyPeerAsync(copy, mine->gpu, from, peer->gpu, bytes, mine->compute));
         }
         coll->posts[p] = (spmd_post){table, NULL};
     }

@@ -44,7 +44,7 @@ static spmd_status with_tables(spmd_ctx *ctx, const spmd_kernel_args *args,
     with.in = in;
     SPMD_TRY(spmd__sync(ctx));
     for (int k = SPMD_RAGGED_TABLES; k < SPMD_RAGGED_INPUTS; k++) {
-        size_t bytes = (size_t)spmd_view_count(&in[k]) * spmd_dtype_size(in[k].dtype);
+        size_t bytes = spmd__view_bytes(&in[k]);
         in[k].data = spmd__p2p_post(ctx, bytes);
         if (!in[k].data)
             return SPMD_ENOMEM;

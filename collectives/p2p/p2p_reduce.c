@@ -11,7 +11,7 @@ static bool one_shot(const spmd_kernel_args *args)
 {
     int64_t bytes = 0;
     for (int k = 0; k < args->nin; k++) {
-        bytes += spmd_view_count(&args->in[k]) * (int64_t)spmd_dtype_size(args->in[k].dtype);
+        bytes += (int64_t)spmd__view_bytes(&args->in[k]);
         for (int j = 0; j < args->nout; j++)
             if (args->in[k].data == args->out[j].data)
                 return false;
@@ -42,8 +42,7 @@ static spmd_status fold_range(spmd_ctx *ctx, const spmd_kernel_args *args, const
 
 spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    static const char *const names[] = {"psum", "pmean", "pmax", "pmin"};
-    const char *op = names[args->attr->i[0]];
+    const char *op = spmd__reduction_name((spmd_reduction)args->attr->i[0]);
     spmd_coll coll;
     spmd_post sorted[SPMD_MAX_DEVICES];
     bool done = false;

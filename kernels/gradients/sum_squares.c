@@ -50,8 +50,7 @@ static void sum_squares_cost(const spmd_call *call, spmd_cost *cost)
 /* Any dimension may be cut: the squares of the pieces add up. */
 static void sum_squares_rule(const spmd_call *call, spmd_labels *labels)
 {
-    for (int8_t d = 0; d < call->in[0].rank; d++)
-        labels->in[0][d] = d;
+    spmd__label_rows(call, labels, 0);
 }
 
 static const spmd_op sum_squares_op = {

@@ -35,7 +35,7 @@ static spmd_status matmul_add_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     spmd__gemm_case gemm = spmd__matmul_case(args->attr, a, b, out);
     gemm.accumulate = true;
     if (out->data != c->data)
-        memcpy(out->data, c->data, (size_t)spmd_view_count(c) * spmd_dtype_size(c->dtype));
+        memcpy(out->data, c->data, spmd__view_bytes(c));
     return spmd__gemm(ctx, &gemm, a->data, b->data, NULL, out->data);
 }
 

@@ -1,6 +1,7 @@
 /* reshape: the same memory under another shape. */
 #include "kernels/given_shape.h"
 #include "kernels/kernels.h"
+#include "spmd/linear.h"
 #include "spmd/rule.h"
 
 static spmd_status reshape_shape(spmd_ctx *ctx, spmd_call *call)
@@ -57,6 +58,13 @@ static const spmd_op reshape_op = {
     .view = true,
 };
 
+spmd_status spmd__linear_reshape(spmd_ctx *ctx, const spmd_tensor *in, int rank, const int64_t *shape, spmd_tensor *out)
+{
+    spmd_attr attr = {0};
+    SPMD_TRY(spmd__give_shape("reshape", rank, shape, &attr));
+    return spmd__emit(ctx, &reshape_op, &attr, in, 1, out, 1);
+}
+
 /* The size that stands for -1 (dimension `open`): what the others leave of x. */
 static spmd_status open_size(const spmd_tensor *x, int rank, const int64_t *shape, int open, int64_t *size)
 {
@@ -76,7 +84,6 @@ static spmd_status open_size(const spmd_tensor *x, int rank, const int64_t *shap
 spmd_status spmd_reshape(spmd_ctx *ctx, const spmd_tensor *x, int rank, const int64_t *shape, spmd_tensor *out)
 {
     int64_t full[SPMD_MAX_RANK];
-    spmd_attr attr = {0};
     int open = -1;
     for (int d = 0; d < rank && d < SPMD_MAX_RANK; d++) {
         full[d] = shape[d];
@@ -87,6 +94,5 @@ spmd_status spmd_reshape(spmd_ctx *ctx, const spmd_tensor *x, int rank, const in
     }
     if (open >= 0)
         SPMD_TRY(open_size(x, rank, shape, open, &full[open]));
-    SPMD_TRY(spmd__give_shape("reshape", rank, full, &attr));
-    return spmd__emit(ctx, &reshape_op, &attr, x, 1, out, 1);
+    return spmd__linear_reshape(ctx, x, rank, full, out);
 }

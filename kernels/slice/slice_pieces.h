@@ -3,17 +3,12 @@
 #ifndef KERNELS_SLICE_PIECES_H
 #define KERNELS_SLICE_PIECES_H
 
-#include "spmd/tensor.h"
+#include "spmd/op.h"
 
 static inline void spmd__slice_pieces(const spmd_view *view, int dim, int64_t *outer, int64_t *inner)
 {
-    *outer = *inner = 1;
-    for (int d = 0; d < view->rank; d++) {
-        if (d < dim)
-            *outer *= view->shape[d];
-        else if (d > dim)
-            *inner *= view->shape[d];
-    }
+    *outer = spmd__block_count(dim, view->shape);
+    *inner = spmd__block_count(view->rank - dim - 1, view->shape + dim + 1);
 }
 
 #endif

@@ -52,11 +52,9 @@ static spmd_status wait_until_made(const spmd_mesh *mesh, ncclComm_t comm)
 static spmd_status make_group(spmd_mesh *mesh, int first, unsigned mask)
 {
     ncclUniqueId id;
-    spmd_axes axes = {.mask = (uint8_t)mask};
-    for (uint8_t a = 0; a < mesh->naxes; a++)
-        if (mask >> a & 1)
-            axes.id[axes.n++] = a;
+    spmd_axes axes;
     spmd_group group;
+    spmd__mask_axes(mask, &axes);
     spmd__group(&mesh->devices[first].ctx, &axes, &group);
     SPMD_TRY(spmd__nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId"));
     SPMD_TRY(spmd__nccl_check(ncclGroupStart(), "ncclGroupStart"));

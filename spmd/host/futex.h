@@ -22,11 +22,16 @@ static inline void spmd__futex_wake_all(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-static inline int64_t spmd__now_ms(void)
+static inline int64_t spmd__now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline int64_t spmd__now_ms(void)
+{
+    return spmd__now_ns() / 1000000;
 }
 
 static inline void spmd__cpu_relax(void)

@@ -43,7 +43,7 @@ typedef struct slot {
 typedef struct card {
     spmd_signature signature;
     const char *site;
-    spmd_told told; /* if signature.difference is set */
+    spmd_told told; /* if signature.args is set */
 } __attribute__((aligned(128))) card;
 
 typedef struct blocked {
@@ -170,9 +170,8 @@ void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
 
 void spmd__group_all(const spmd_ctx *ctx, spmd_group *out)
 {
-    spmd_axes all = {.n = (uint8_t)ctx->mesh->naxes, .mask = (uint8_t)((1u << ctx->mesh->naxes) - 1)};
-    for (uint8_t a = 0; a < all.n; a++)
-        all.id[a] = a;
+    spmd_axes all;
+    spmd__mask_axes((1u << ctx->mesh->naxes) - 1, &all);
     spmd__group(ctx, &all, out);
 }
 

@@ -1,4 +1,4 @@
-/* Private: where shards meet on the host backend. One function carries checking, failure and order.
+/* Private: where shards meet, on every backend. Every meeting carries checking, failure and order.
  *
  * The members of a group (devices that differ only along some axes) publish a signature and a pointer, wait for each
  * other, and compare. Every wait is bounded, released by a failing shard, and gives up at once when nobody can go on.

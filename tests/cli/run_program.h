@@ -79,6 +79,14 @@ static inline cJSON *last_object(char *text, int *lines)
     return last;
 }
 
+/* Not `valuedouble` of what may be missing or null, as NaN is written: that is 0. */
+static inline double number_of(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItem(object, key);
+    ck_assert_msg(cJSON_IsNumber(item), "no number '%s'", key);
+    return item->valuedouble;
+}
+
 static inline void expect_keys(const cJSON *object, const char *const *keys)
 {
     for (int k = 0; keys[k]; k++)

@@ -8,8 +8,8 @@ START_TEST(the_lesson_learns)
     ended e = run("lesson training --quick --json --out %s/lesson");
     ck_assert_msg(e.code == 0, "exit code %d: %s", e.code, e.err);
     cJSON *done = last_object(e.out, &lines);
-    double f32 = cJSON_GetObjectItem(done, "test_accuracy")->valuedouble;
-    double bf16 = cJSON_GetObjectItem(done, "test_accuracy_bf16")->valuedouble;
+    double f32 = number_of(done, "test_accuracy");
+    double bf16 = number_of(done, "test_accuracy_bf16");
     printf("test accuracy: f32 %.4f, bf16 %.4f\n", f32, bf16);
     ck_assert_int_eq(cJSON_GetObjectItem(done, "test_examples")->valueint, 9728);
     ck_assert_msg(f32 >= 0.86, "test accuracy %.4f, wanted 0.86", f32);

@@ -41,13 +41,6 @@ static cJSON *run_for_object(const char *arguments)
     return last;
 }
 
-static double number_of(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItem(object, key);
-    ck_assert_msg(cJSON_IsNumber(item), "no number '%s'", key);
-    return item->valuedouble;
-}
-
 START_TEST(a_resumed_training_ends_like_an_unbroken_one)
 {
     cJSON *whole = run_for_object(SMALL "--steps 40 --schedule constant");

@@ -12,7 +12,7 @@ typedef enum kind { PSUM, PMEAN, PMAX, PMIN, GATHER, SCATTER, EXCHANGE, PERMUTE,
 typedef struct coll_case {
     kind kind;
     int dim, concat;
-    bool tiled, empty, large; /* empty: blocks without elements; large: too many for a mailbox (host/select.c) */
+    bool tiled, empty, large; /* empty: blocks without elements; large: too many for mail (host/select.c) */
     spmd_to to;
     const char *mesh, *axes, *groups;
 } coll_case;

@@ -1,4 +1,4 @@
-/* The same bits: from run to run, on every shard, in a list or alone, in place or not, through mailboxes or not, on
+/* The same bits: from run to run, on every shard, in a list or alone, in place or not, by mail or not, on
  * both backends; they are those of a plain loop in rank order that rounds once. And meshes leave nothing behind. */
 #include "spmd/testing.h"
 #include <dirent.h>
@@ -75,7 +75,7 @@ START_TEST(bits_are_the_same)
 }
 END_TEST
 
-/* --- mailboxes are used again and again, by shards that now and then are late to read them --- */
+/* --- the lines of mail are used again and again, by shards that now and then are late to read them --- */
 static spmd_status late_readers(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
     (void)in;
@@ -104,7 +104,7 @@ static spmd_status late_readers(spmd_ctx *ctx, const spmd_tensor *in, spmd_tenso
     return spmd_psum(ctx, &wrong, "x,y", out);
 }
 
-START_TEST(mailboxes_wait_for_late_readers)
+START_TEST(mail_waits_for_late_readers)
 {
     spmd_value wrong = {.spec = NULL};
     ck_spmd_ok(spmd_test_run("x=4,y=2", late_readers, NULL, 0, NULL, 1, &wrong));
@@ -172,5 +172,5 @@ START_TEST(meshes_leave_nothing_behind)
 END_TEST
 
 SPMD_TEST_MAIN("bits", tcase_add_loop_test(tc, bits_are_the_same, 0, 10);
-               tcase_add_test(tc, mailboxes_wait_for_late_readers);
+               tcase_add_test(tc, mail_waits_for_late_readers);
                tcase_add_loop_test(tc, meshes_leave_nothing_behind, 0, 2);)

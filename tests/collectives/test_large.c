@@ -1,4 +1,4 @@
-/* Every collective on blocks that are too large for a mailbox, and so take the other way (collectives/host/select.c).
+/* Every collective on blocks that are too large for mail, and so take the other way (collectives/host/select.c).
  */
 #include "tests/collectives/pattern.h"
 

@@ -48,11 +48,16 @@ static size_t digits(const char *text)
 }
 
 /* Takes out what may differ: the path " [file.c:41 < file.c:88]", numbers of lines, processes and bytes, the sign of a
- * NaN. */
+ * NaN, the backend that not every build has. */
 static void normalize(const char *text, char *out)
 {
     static const char *const before_number[] = {".c:", ".h:", "process ", "child ", "memory: "};
+    static const char with_cuda[] = ", \"host-strict\" or \"cuda\"";
     while (*text) {
+        if (!strncmp(text, with_cuda, sizeof with_cuda - 1)) {
+            text += sizeof with_cuda - 1;
+            out = stpcpy(out, " or \"host-strict\"");
+        }
         size_t file = text[0] == ' ' && text[1] == '[' ? strcspn(text + 2, ":]") : 0;
         if (file > 2 &&
             (!strncmp(text + file, ".c:", 3) || !strncmp(text + file, ".h:", 3))) { /* text + 2 + file is the colon */

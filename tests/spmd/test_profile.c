@@ -64,6 +64,13 @@ START_TEST(ops_are_timed_and_traced)
         ck_assert(row_named(rows, n, "matmul")->flops == 2.0 * LAUNCHES * 2 * N * N * N);
         ck_assert(row_named(rows, n, "psum")->collective && row_named(rows, n, "psum")->us > 0);
         ck_assert(rows[0].us >= rows[1].us && rows[1].us >= rows[2].us);
+        ck_assert(row_named(rows, n, "neg")->bytes == 4.0 * LAUNCHES * 2 * N * N * sizeof(float)); /* in and out */
+    }
+    if (jit) { /* says of a device's launch before it what the profile says after it */
+        spmd_program_info info;
+        ck_spmd_ok(spmd_jit_info(jit, 0, &info));
+        ck_assert(info.bytes == (rows[0].bytes + rows[1].bytes + rows[2].bytes) / (2 * LAUNCHES));
+        ck_assert(info.flops == (rows[0].flops + rows[1].flops + rows[2].flops) / (2 * LAUNCHES));
     }
     spmd_profile_clear(profile);
     ck_assert_int_eq(spmd_profile_rows(profile, NULL, 0), 0);
@@ -77,4 +84,20 @@ START_TEST(ops_are_timed_and_traced)
 }
 END_TEST
 
-SPMD_TEST_MAIN("profile", tcase_add_loop_test(tc, ops_are_timed_and_traced, 0, 3);)
+START_TEST(a_profile_belongs_to_one_mesh)
+{
+    spmd_mesh *mesh, *larger;
+    spmd_profile *profile;
+    ck_spmd_ok(spmd_mesh_create("x=1", spmd_test_backend(), &mesh));
+    ck_spmd_ok(spmd_mesh_create("x=2", spmd_test_backend(), &larger));
+    ck_spmd_ok(spmd_profile_create(mesh, 10, &profile));
+    spmd_job job = {.mesh = larger, .fn = body, .profile = profile};
+    ck_spmd_fails(spmd_shard_map(&job), SPMD_EINVAL, "job->profile was created for another mesh");
+    spmd_profile_destroy(profile);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+    ck_spmd_ok(spmd_mesh_destroy(larger));
+}
+END_TEST
+
+SPMD_TEST_MAIN("profile", tcase_add_loop_test(tc, ops_are_timed_and_traced, 0, 3);
+               tcase_add_test(tc, a_profile_belongs_to_one_mesh);)

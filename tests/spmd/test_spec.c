@@ -17,6 +17,8 @@ static const struct {
     {"x=2,x=2", "axis 'x' twice"},
     {"x=2,", "ends with a comma"},
     {"x=2y=3", "must be 1 to 64"},
+    {"x= 2", "must be 1 to 64"},
+    {"x=+2", "must be 1 to 64"},
     {"2x=2", "expected name=size"},
     {"a=1,b=1,c=1,d=1,e=1,f=1,g=1", "more than 6 axes"},
     {"a_very_long_axis_name=2", "longer than 15"},
