@@ -4,6 +4,7 @@
  *
  * Graphs hold addresses: when the job's arrays are others, they are captured again. */
 #include "spmd/cuda/cuda_private.h"
+#include "spmd/cuda/cuda_range.h"
 #include "spmd/host/meet.h"
 #include "spmd/program.h"
 
@@ -149,7 +150,10 @@ static spmd_status run_segment(spmd_program *p, spmd_ctx *ctx, const segment *s)
     for (int i = s->first; i < s->end; i++)
         if (!p->calls[i].op->view)
             spmd__record(&ctx->device->recorder, p->calls[i].op->name, NULL);
-    return spmd__cuda_check(cudaGraphLaunch(s->graph, spmd__cuda_stream(ctx)), "cudaGraphLaunch");
+    spmd__range_begin("graph");
+    cudaError_t error = cudaGraphLaunch(s->graph, spmd__cuda_stream(ctx));
+    spmd__range_end();
+    return spmd__cuda_check(error, "cudaGraphLaunch");
 }
 
 spmd_status spmd__cuda_replay(spmd_program *p, spmd_ctx *ctx, spmd_status (*before_commit)(spmd_ctx *))
