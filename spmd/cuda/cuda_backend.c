@@ -5,7 +5,7 @@
 
 cudaStream_t spmd__cuda_stream(spmd_ctx *ctx)
 {
-    return spmd__cuda_of(ctx->device)->compute;
+    return spmd__cuda_of(ctx->device)->stream;
 }
 
 cublasLtHandle_t spmd__cublaslt(spmd_ctx *ctx)
@@ -88,4 +88,5 @@ const spmd_backend spmd__backend_cuda = {.name = "cuda",
                                          .connect = spmd__cuda_connect,
                                          .run = cuda_run,
                                          .replay = spmd__cuda_replay,
-                                         .sync = spmd__cuda_wait};
+                                         .sync = spmd__cuda_wait,
+                                         .beside = true};
