@@ -41,7 +41,8 @@ void emu_configure(int devices, emu_policy policy, unsigned seed);
 void emu_set_timeout(double seconds);
 
 /* emu_fail - the nth call from now (1: the next) of a function, such as "cudaMalloc", fails with this error. One
- * failure a function is pending at a time; nth 0 takes it back. A kernel's launch is "cudaLaunchKernel". */
+ * failure a function is pending at a time; nth 0 takes it back. A kernel's launch is "cudaLaunchKernel". Error 0: the
+ * call does nothing and says success, so that a test can leave out one "cudaStreamWaitEvent" and see it reported. */
 void emu_fail(const char *function, int nth, int error);
 
 /* emu_fail_left - calls of the function until the failure that emu_fail ordered; 0: it has happened, or there is none.

@@ -61,28 +61,29 @@ int emu_fail_left(const char *function)
     return api < 0 ? 0 : atomic_load(&ordered[api].left);
 }
 
-static int ordered_error(int api)
+bool emu_enter(emu_api api, int *error)
 {
+    emu_init();
+    *error = 0;
+    if (!atomic_load(&orders))
+        return false;
     int left = atomic_load(&ordered[api].left);
     while (left && !atomic_compare_exchange_weak(&ordered[api].left, &left, left - 1))
         ;
     if (left != 1)
-        return 0;
+        return false;
     atomic_fetch_sub(&orders, 1);
-    return ordered[api].error;
-}
-
-int emu_enter(emu_api api)
-{
-    emu_init();
-    return atomic_load(&orders) ? ordered_error((int)api) : 0;
+    *error = ordered[api].error;
+    return true;
 }
 
 bool emu_injected(const char *function, cudaError_t *error)
 {
-    int api = find(function), code = api < 0 ? 0 : emu_enter((emu_api)api);
-    *error = (cudaError_t)code;
-    return code != 0;
+    int api = find(function), code;
+    bool injected = api >= 0 && emu_enter((emu_api)api, &code);
+    if (injected)
+        *error = (cudaError_t)code;
+    return injected;
 }
 
 cudaError_t emu_return(cudaError_t error)

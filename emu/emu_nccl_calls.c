@@ -184,7 +184,8 @@ static ncclResult_t finish_joining(void)
 
 ncclResult_t ncclGroupEnd(void)
 {
-    int ordered = emu_enter(EMU_API_ncclGroupEnd);
+    int ordered;
+    bool over = emu_enter(EMU_API_ncclGroupEnd, &ordered);
     if (!group.depth)
         return ncclInvalidUsage;
     if (--group.depth)
@@ -192,7 +193,7 @@ ncclResult_t ncclGroupEnd(void)
     ncclResult_t joined = finish_joining();
     struct pending *calls = group.calls;
     group.calls = NULL;
-    while (ordered && calls) { /* a failed group has done nothing */
+    while (over && calls) { /* a failed group has done nothing */
         struct pending *gone = calls;
         calls = calls->next;
         free(gone);

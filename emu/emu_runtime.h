@@ -9,27 +9,30 @@
 #include <nccl.h>
 
 /* --- entry of every API function: starts the emulator, counts the call, and lets emu_fail have its way --- */
-/* 0, or the error that emu_fail ordered for this call. Without the lock. */
-int emu_enter(emu_api api);
+/* True: emu_fail ordered that this call does nothing and returns *error. Without the lock. */
+bool emu_enter(emu_api api, int *error);
 /* Is this process one in which CUDA cannot work: forked after the first call, or inside a host function? Reported. */
 bool emu_unusable(emu_api api, cudaError_t *error);
-#define EMU_CUDA_ENTER(name)                                         \
-    do {                                                             \
-        cudaError_t error_ = (cudaError_t)emu_enter(EMU_API_##name); \
-        if (error_ || emu_unusable(EMU_API_##name, &error_))         \
-            return emu_return(error_);                               \
+#define EMU_CUDA_ENTER(name)                          \
+    do {                                              \
+        int ordered_;                                 \
+        cudaError_t error_;                           \
+        if (emu_enter(EMU_API_##name, &ordered_))     \
+            return emu_return((cudaError_t)ordered_); \
+        if (emu_unusable(EMU_API_##name, &error_))    \
+            return emu_return(error_);                \
     } while (0)
-#define EMU_BLAS_ENTER(name)                    \
-    do {                                        \
-        int error_ = emu_enter(EMU_API_##name); \
-        if (error_)                             \
-            return (cublasStatus_t)error_;      \
+#define EMU_BLAS_ENTER(name)                      \
+    do {                                          \
+        int ordered_;                             \
+        if (emu_enter(EMU_API_##name, &ordered_)) \
+            return (cublasStatus_t)ordered_;      \
     } while (0)
-#define EMU_NCCL_ENTER(name)                    \
-    do {                                        \
-        int error_ = emu_enter(EMU_API_##name); \
-        if (error_)                             \
-            return (ncclResult_t)error_;        \
+#define EMU_NCCL_ENTER(name)                      \
+    do {                                          \
+        int ordered_;                             \
+        if (emu_enter(EMU_API_##name, &ordered_)) \
+            return (ncclResult_t)ordered_;        \
     } while (0)
 const char *emu_api_name(emu_api api);
 

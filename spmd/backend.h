@@ -37,6 +37,7 @@ typedef struct spmd_backend {
     spmd_status (*replay)(struct spmd_program *program, spmd_ctx *ctx, spmd_status (*before_commit)(spmd_ctx *));
     /* (optional) NULL: the stream is always done. Waits for the stream; returns its first failure. */
     spmd_status (*sync)(spmd_ctx *ctx);
+    bool beside;  /* collectives of a program run beside the local ops behind them, until their results are wanted */
     bool late;    /* kernels are called after run has returned, and may fail then */
     bool hostile; /* fresh memory is filled with 0xFF: NaN, -1 */
 } spmd_backend;

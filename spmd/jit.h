@@ -30,6 +30,7 @@ SPMD_API int spmd_jit_programs(const spmd_jit *jit);
 typedef struct spmd_program_info {
     int recorded, ops;        /* calls before and after scheduling */
     int collectives, grouped; /* meetings of a launch; reductions that were merged into another's */
+    int beside;               /* collectives that run beside local ops, on a second stream (backend cuda) */
     int64_t collective_bytes; /* payload */
     int64_t collectives_by_axes[1 << SPMD_MAX_AXES], bytes_by_axes[1 << SPMD_MAX_AXES];
     int copies, in_place; /* outputs copied at the end; outputs written where they belong */

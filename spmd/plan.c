@@ -20,6 +20,17 @@ static void define(spmd_program *p, const spmd_tensor *t, int call)
     p->info.values_bytes += call >= 0 ? (int64_t)value->bytes : 0;
 }
 
+/* Call i is the first to read what call `from` makes. A collective that runs beside what follows it reads its inputs
+ * until then; nobody must wait for it because their memory is wanted. One that works in place has nothing to give. */
+static void keep_inputs(spmd_program *p, int from, int i)
+{
+    const spmd_call *call = from >= 0 ? &p->calls[from] : NULL;
+    if (!p->mesh->backend->beside || !call || !spmd__meets(call) || call->op->in_place)
+        return;
+    for (int k = 0; k < call->nin; k++)
+        root_of(p, call->in[k].id)->last = i;
+}
+
 static void find_lifetimes(spmd_program *p)
 {
     for (int k = 0; k < p->nin; k++) {
@@ -30,8 +41,12 @@ static void find_lifetimes(spmd_program *p)
     for (int i = 0; i < p->n; i++) {
         const spmd_call *call = &p->calls[i];
         for (int k = 0; k < call->nin; k++)
-            if (!spmd__bit(call->op->like, k)) /* shape-only inputs keep nothing alive */
-                root_of(p, call->in[k].id)->last = i;
+            if (!spmd__bit(call->op->like, k)) { /* shape-only inputs keep nothing alive */
+                spmd_planned *value = root_of(p, call->in[k].id);
+                if (value->last == value->first)
+                    keep_inputs(p, value->first, i);
+                value->last = i;
+            }
         for (int k = 0; k < call->nout; k++)
             if (call->op->view && k == 0)
                 p->plan[call->out[0].id].root = p->plan[call->in[0].id].root;

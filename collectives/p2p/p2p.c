@@ -10,7 +10,7 @@ void *spmd__p2p_post(spmd_ctx *ctx, size_t bytes)
 static spmd_status signal_team(spmd_ctx *ctx, unsigned mask, spmd_cuda_signal signal)
 {
     spmd_cuda_device *mine = spmd__cuda_of(ctx->device);
-    SPMD_CUDA_TRY(cudaEventRecord(mine->events[signal][mask], mine->compute));
+    SPMD_CUDA_TRY(cudaEventRecord(mine->events[signal][mask], mine->stream));
     return SPMD_OK;
 }
 
@@ -21,7 +21,7 @@ static spmd_status await_team(spmd_ctx *ctx, const spmd_coll *coll, spmd_cuda_si
     for (int k = 0; k < coll->n; k++) {
         const spmd_cuda_device *peer = spmd__cuda_of(&ctx->mesh->devices[coll->device[k]]);
         if (peer != mine)
-            SPMD_CUDA_TRY(cudaStreamWaitEvent(mine->compute, peer->events[signal][coll->all.mask], 0));
+            SPMD_CUDA_TRY(cudaStreamWaitEvent(mine->stream, peer->events[signal][coll->all.mask], 0));
     }
     return SPMD_OK;
 }
@@ -72,7 +72,7 @@ static spmd_status fetch_inputs(spmd_ctx *ctx, const spmd_kernel_args *args, spm
                 return SPMD_ENOMEM;
             table[k] = copy;
             if (bytes)
-                SPMD_CUDA_TRY(cudaMemcpyPeerAsync(copy, mine->gpu, from, peer->gpu, bytes, mine->compute));
+                SPMD_CUDA_TRY(cudaMemcpyPeerAsync(copy, mine->gpu, from, peer->gpu, bytes, mine->stream));
         }
         coll->posts[p] = (spmd_post){table, NULL};
     }

@@ -1,10 +1,11 @@
 /* Backend "cuda": a device is a GPU (or a share of one), driven by the device's thread. run() puts work on the stream
  * and returns; the host waits at the end of the shard function, and where it reads a value. */
 #include "spmd/cuda/cuda_comms.h"
+#include "spmd/cuda/cuda_range.h"
 
 cudaStream_t spmd__cuda_stream(spmd_ctx *ctx)
 {
-    return spmd__cuda_of(ctx->device)->compute;
+    return spmd__cuda_of(ctx->device)->stream;
 }
 
 cublasLtHandle_t spmd__cublaslt(spmd_ctx *ctx)
@@ -60,13 +61,22 @@ static spmd_status timed_kernel(spmd_ctx *ctx, const spmd_kernel_args *args)
     return spmd__cuda_wait(ctx);
 }
 
-static spmd_status cuda_run(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
+static spmd_status run_op(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
 {
     if (!ctx->mesh->job.profile)
         return call_kernel(ctx, op, args);
     SPMD_TRY(spmd__cuda_wait(ctx));
     spmd__cuda_of(ctx->device)->timed = op;
     return spmd__run_timed(ctx, op, timed_kernel, args);
+}
+
+static spmd_status cuda_run(spmd_ctx *ctx, const spmd_op *op, const spmd_kernel_args *args)
+{
+    const spmd_custom_op *custom = args->attr->definition;
+    spmd__range_begin(custom ? custom->name : op->name);
+    spmd_status status = run_op(ctx, op, args);
+    spmd__range_end();
+    return status;
 }
 
 const spmd_backend spmd__backend_cuda = {.name = "cuda",
@@ -78,4 +88,5 @@ const spmd_backend spmd__backend_cuda = {.name = "cuda",
                                          .connect = spmd__cuda_connect,
                                          .run = cuda_run,
                                          .replay = spmd__cuda_replay,
-                                         .sync = spmd__cuda_wait};
+                                         .sync = spmd__cuda_wait,
+                                         .beside = true};

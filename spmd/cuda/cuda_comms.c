@@ -186,6 +186,21 @@ spmd_status spmd__nccl_enqueued(spmd_ctx *ctx, ncclComm_t comm, ncclResult_t res
     return spmd__nccl_check(result, what);
 }
 
+/* Is what the shard has put on its streams done? */
+static cudaError_t query(const spmd_cuda_device *cuda)
+{
+    cudaError_t error = cudaStreamQuery(cuda->compute);
+    return error == cudaSuccess && cuda->beside ? cudaStreamQuery(cuda->second) : error;
+}
+
+static cudaError_t synchronize(spmd_cuda_device *cuda)
+{
+    cudaError_t error = cudaStreamSynchronize(cuda->compute);
+    cudaError_t second = cuda->beside ? cudaStreamSynchronize(cuda->second) : cudaSuccess;
+    cuda->beside = false;
+    return error != cudaSuccess ? error : second;
+}
+
 /* A collective of NCCL ends only if all its ranks take part, so the wait looks around. */
 spmd_status spmd__cuda_wait(spmd_ctx *ctx)
 {
@@ -193,7 +208,7 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
     spmd_mesh *mesh = ctx->mesh;
     int64_t start = spmd__now_ms();
     cudaError_t error = cudaSuccess;
-    while (cuda->collective && (error = cudaStreamQuery(cuda->compute)) == cudaErrorNotReady) {
+    while (cuda->collective && (error = query(cuda)) == cudaErrorNotReady) {
         bool late = mesh->timeout_ms && spmd__now_ms() - start > mesh->timeout_ms;
         if (!late && atomic_load(&mesh->fate) != SPMD_FATE_POISONED) {
             sched_yield();
@@ -201,7 +216,7 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
         }
         spmd__cuda_abort(ctx->device);
         cuda->collective = false;
-        (void)cudaStreamSynchronize(cuda->compute);
+        (void)synchronize(cuda);
         (void)noted(cuda);
         SPMD_CHECK(!late, SPMD_ETIMEOUT, "a collective did not end in %d ms (bound: SPMD_TIMEOUT_MS)",
                    mesh->timeout_ms);
@@ -210,7 +225,7 @@ spmd_status spmd__cuda_wait(spmd_ctx *ctx)
     cuda->collective = false;
     if (error != cudaSuccess) /* what is on the stream may wait for a peer for ever */
         spmd__cuda_abort(ctx->device);
-    SPMD_TRY(spmd__cuda_check(error, "the shard's stream"));
-    SPMD_TRY(spmd__cuda_check(cudaStreamSynchronize(cuda->compute), "the shard's stream"));
+    cudaError_t waited = synchronize(cuda);
+    SPMD_TRY(spmd__cuda_check(error != cudaSuccess ? error : waited, "the shard's stream"));
     return noted(cuda);
 }

@@ -93,6 +93,9 @@ static spmd_status make_events(const spmd_device *device)
     for (int signal = 0; signal < SPMD_CUDA_SIGNALS; signal++)
         for (int mask = 1; mask < 1 << device->mesh->naxes; mask++)
             SPMD_CUDA_TRY(cudaEventCreateWithFlags(&cuda->events[signal][mask], cudaEventDisableTiming));
+    SPMD_CUDA_TRY(cudaEventCreateWithFlags(&cuda->fork, cudaEventDisableTiming));
+    for (int k = 0; k < SPMD_CUDA_JOINS; k++)
+        SPMD_CUDA_TRY(cudaEventCreateWithFlags(&cuda->joins[k], cudaEventDisableTiming));
     return SPMD_OK;
 }
 
@@ -119,6 +122,8 @@ spmd_status spmd__cuda_open(spmd_device *device)
     SPMD_CUDA_TRY(cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount, cuda->gpu));
     SPMD_CUDA_TRY(cudaStreamCreateWithFlags(&cuda->compute, cudaStreamNonBlocking));
     SPMD_CUDA_TRY(cudaStreamCreateWithFlags(&cuda->copies, cudaStreamNonBlocking));
+    SPMD_CUDA_TRY(cudaStreamCreateWithFlags(&cuda->second, cudaStreamNonBlocking));
+    cuda->stream = cuda->compute;
     SPMD_TRY(make_events(device));
     SPMD_TRY(enable_peers(device));
     SPMD_CUBLAS_TRY(cublasLtCreate(&cuda->blas));
@@ -147,6 +152,13 @@ void spmd__cuda_close(spmd_device *device)
         for (int mask = 0; mask < 1 << SPMD_MAX_AXES; mask++)
             if (cuda->events[signal][mask])
                 (void)cudaEventDestroy(cuda->events[signal][mask]);
+    for (int k = 0; k < SPMD_CUDA_JOINS; k++)
+        if (cuda->joins[k])
+            (void)cudaEventDestroy(cuda->joins[k]);
+    if (cuda->fork)
+        (void)cudaEventDestroy(cuda->fork);
+    if (cuda->second)
+        (void)cudaStreamDestroy(cuda->second);
     if (cuda->copies)
         (void)cudaStreamDestroy(cuda->copies);
     if (cuda->compute)

@@ -10,9 +10,14 @@
  * each for a set of axes and a purpose, so that it is recorded again only when its last waiters have been told. */
 typedef enum spmd_cuda_signal { SPMD_CUDA_READY, SPMD_CUDA_DONE, SPMD_CUDA_SIGNALS } spmd_cuda_signal;
 
+enum { SPMD_CUDA_JOINS = 8 };
 typedef struct spmd_cuda_device {
     int gpu, processors;
-    cudaStream_t compute, copies; /* copies: between launches, and what the host reads during one */
+    cudaStream_t compute, copies;             /* copies: between launches, and what the host reads during one */
+    cudaStream_t second;                      /* collectives of programs that run beside local ops */
+    cudaStream_t stream;                      /* where ops go at the moment: compute or second */
+    bool beside;                              /* something is on the second stream */
+    cudaEvent_t fork, joins[SPMD_CUDA_JOINS]; /* one of the two streams waits for the other */
     cudaEvent_t events[SPMD_CUDA_SIGNALS][1 << SPMD_MAX_AXES];
     cublasLtHandle_t blas;
     ncclComm_t comm[1 << SPMD_MAX_AXES]; /* by mask of axes; NULL: none */

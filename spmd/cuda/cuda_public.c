@@ -1,6 +1,7 @@
 /* The functions of spmd/cuda.h. */
 #include "spmd/cuda.h"
 #include "spmd/cuda/cuda_comms.h"
+#include "spmd/cuda/cuda_overlap.h"
 #include "spmd/host/meet.h"
 #include <string.h>
 
@@ -37,8 +38,8 @@ spmd_status spmd_cuda_comm(spmd_ctx *ctx, const char *text, struct ncclComm **ou
         "spmd_cuda_comm over '%s': there are communicators of one axis of 2 or more shards and of all axes, on a "
         "GPU a shard, unless SPMD_CUDA_TRANSPORT is p2p",
         text);
-    cuda->collective = true; /* whoever asks enqueues */
-    return SPMD_OK;
+    cuda->collective = true;     /* whoever asks enqueues, */
+    return spmd__cuda_join(ctx); /* on the shard's stream, and in the order of all collectives */
 }
 
 static spmd_status describe(int k, int n, spmd_cuda_gpu *gpu)

@@ -163,6 +163,10 @@ START_TEST(failures_come_when_ordered)
     emu_fail("cudaLaunchKernel", 1, cudaErrorLaunchOutOfResources);
     SPMD_LAUNCH((twice), 1, 1, 0, nullptr, static_cast<float *>(p[0]));
     ck_assert_int_eq(cudaGetLastError(), cudaErrorLaunchOutOfResources);
+    emu_fail("cudaFree", 1, 0); /* left out */
+    ck_cuda(cudaFree(p[2]));
+    ck_assert_int_eq(emu_fail_left("cudaFree"), 0);
+    ck_assert_int_eq(emu_live("device memory"), 3);
     ck_clean();
 }
 END_TEST

@@ -1,0 +1,128 @@
+/* A collective starts on the second stream as soon as its inputs are there; the shard's own stream goes on with the
+ * calls behind it, and waits where one needs what the collective makes. Events tell the streams of each other.
+ *
+ * Addresses decide what waits: two calls keep their order if one writes what the other reads or writes. So nothing
+ * needs to know which value the plan puts where, or that an array is passed twice; memory that the plan gives to
+ * another value while a collective still reads it is waited for, too.
+ *
+ * Collectives start in program order, on every device: those on the second stream follow each other there, and one that
+ * stays on the shard's stream, because nothing could go on beside it, first waits for all of them. */
+#include "spmd/cuda/cuda_overlap.h"
+#include <stdint.h>
+
+static bool meet(const spmd_view *a, const spmd_view *b)
+{
+    uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+    size_t of_x = (size_t)spmd_view_count(a) * spmd_dtype_size(a->dtype);
+    size_t of_y = (size_t)spmd_view_count(b) * spmd_dtype_size(b->dtype);
+    return of_x && of_y && x < y + of_y && y < x + of_x;
+}
+
+/* Does call i write what call j reads or writes? */
+static bool writes_for(const spmd_program *p, int i, int j)
+{
+    const spmd_kernel_args *a = &p->args[i], *b = &p->args[j];
+    for (int n = 0; n < a->nout; n++) {
+        for (int k = 0; k < b->nin; k++)
+            if ((k >= 64 || !(p->calls[j].op->like >> k & 1)) && meet(&a->out[n], &b->in[k]))
+                return true;
+        for (int k = 0; k < b->nout; k++)
+            if (meet(&a->out[n], &b->out[k]))
+                return true;
+    }
+    return false;
+}
+
+static bool conflict(const spmd_program *p, int i, int j)
+{
+    return writes_for(p, i, j) || writes_for(p, j, i);
+}
+
+static bool is_collective(const spmd_program *p, const spmd_call *call)
+{
+    return spmd__meets(call) && spmd__mask_size(p->mesh, call->attr.axes.mask) > 1;
+}
+
+/* Is there a local op behind collective i that need not wait for it? At a commit all wait. */
+static bool leaves_work(const spmd_program *p, int i)
+{
+    for (int j = i + 1; j < p->n && j != p->commit; j++) {
+        if (p->calls[j].op->view)
+            continue;
+        if (conflict(p, i, j))
+            return false;
+        if (!is_collective(p, &p->calls[j]))
+            return true;
+    }
+    return false;
+}
+
+/* The newest turn that call i must not overtake, of those that calls from .. i-1 begin. */
+static int newest_conflict(const spmd_program *p, const spmd_cuda_order *order, int from, int i)
+{
+    for (int j = i - 1; j >= from; j--)
+        if (order[j].turn >= 0 && conflict(p, j, i))
+            return order[j].turn;
+    return -1;
+}
+
+int spmd__cuda_order(const spmd_program *p, spmd_cuda_order *order)
+{
+    /* Inputs that are copied first lie in scratch memory, which the next op on the shard's stream may use. */
+    bool none = ((const spmd_cuda_mesh *)p->mesh->backend_state)->copies;
+    int turns = 0, waited = -1, from = 0; /* calls before `from` begin no turn later than `waited` */
+    for (int i = 0; i < p->n; i++) {
+        bool collective = is_collective(p, &p->calls[i]);
+        order[i] = (spmd_cuda_order){-1, -1};
+        waited = i == p->commit ? turns - 1 : waited;
+        while (from < i && order[from].turn <= waited)
+            from++;
+        if (p->calls[i].op->view)
+            continue;
+        if (!none && collective && p->calls[i].op->cuda && leaves_work(p, i)) {
+            order[i].turn = turns++;
+            continue;
+        }
+        int after = collective ? turns - 1 : newest_conflict(p, order, from, i);
+        if (after > waited)
+            order[i].after = waited = after;
+    }
+    return turns;
+}
+
+spmd_status spmd__cuda_await(spmd_ctx *ctx, int turn)
+{
+    const spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
+    if (turn >= 0) /* an event that a later turn has recorded again covers the earlier one */
+        SPMD_CUDA_TRY(cudaStreamWaitEvent(cuda->compute, cuda->joins[turn % SPMD_CUDA_JOINS], 0));
+    return SPMD_OK;
+}
+
+spmd_status spmd__cuda_join(spmd_ctx *ctx)
+{
+    spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
+    if (!cuda->beside)
+        return SPMD_OK;
+    SPMD_CUDA_TRY(cudaEventRecord(cuda->fork, cuda->second));
+    SPMD_CUDA_TRY(cudaStreamWaitEvent(cuda->compute, cuda->fork, 0));
+    return SPMD_OK;
+}
+
+spmd_status spmd__cuda_step(spmd_program *p, spmd_ctx *ctx, int i, const spmd_cuda_order *order)
+{
+    spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
+    if (order[i].turn < 0) {
+        SPMD_TRY(spmd__cuda_await(ctx, order[i].after));
+        return spmd__program_step(p, ctx, i);
+    }
+    SPMD_CUDA_TRY(cudaEventRecord(cuda->fork, cuda->compute));
+    SPMD_CUDA_TRY(cudaStreamWaitEvent(cuda->second, cuda->fork, 0));
+    cuda->stream = cuda->second;
+    cuda->beside = true;
+    spmd_status status = spmd__program_step(p, ctx, i);
+    cuda->stream = cuda->compute;
+    cuda->beside = true; /* still, if the op has waited in between */
+    SPMD_TRY(status);
+    SPMD_CUDA_TRY(cudaEventRecord(cuda->joins[order[i].turn % SPMD_CUDA_JOINS], cuda->second));
+    return SPMD_OK;
+}
