@@ -68,8 +68,7 @@ function(spmd_cuda_sources out)
     file(GLOB c_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/spmd/cuda/*.c ${PROJECT_SOURCE_DIR}/collectives/p2p/*.c
         ${PROJECT_SOURCE_DIR}/collectives/nccl/*.c)
     if(SPMD_CUDA STREQUAL "EMU")
-        set_source_files_properties(${cu_files} PROPERTIES LANGUAGE CXX
-            COMPILE_OPTIONS "-x;c++;-g;-fno-omit-frame-pointer;${SPMD_EMU_COMPILE_OPTIONS}")
+        set_source_files_properties(${cu_files} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "${SPMD_EMU_COMPILE_OPTIONS}")
     endif()
     set(${out} ${cu_files} ${c_files} PARENT_SCOPE)
 endfunction()

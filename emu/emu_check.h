@@ -94,7 +94,6 @@ typedef struct emu_access {
 } emu_access;
 
 void emu_smem_access(const emu_access *access, size_t offset);
-void emu_global_access(const emu_access *access, int place, bool need_written);
 
 /* A flag of spmd_ld_acquire and spmd_st_release: it is not ordered, it orders. */
 void emu_flag_access(const emu_access *access);

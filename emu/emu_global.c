@@ -146,7 +146,7 @@ static void check_word(const emu_access *a, size_t word, unsigned bytes, bool ne
     }
 }
 
-void emu_global_access(const emu_access *access, int place, bool need_written)
+static void global_access(const emu_access *access, int place, bool need_written)
 {
     const emu_op *op = access->op;
     bool library_crosses = op->kind == EMU_COPY || op->kind == EMU_COLLECTIVE;
@@ -190,7 +190,7 @@ static void check_range(emu_op *op, const void *p, size_t size, bool write, bool
     if (!emu_checking() || !size || place == EMU_ELSEWHERE)
         return;
     emu_access access = {.op = op, .address = p, .size = size, .write = write};
-    emu_global_access(&access, place, need_written);
+    global_access(&access, place, need_written);
 }
 
 void emu_check_read(emu_op *op, const void *p, size_t size)
@@ -238,14 +238,8 @@ static void host_access(const void *p, size_t size, bool write, const void *site
     emu_clock_join(&host.clock, &emu_host.clock);
     emu_unlock();
     emu_access access = {.op = &host, .address = p, .size = size, .write = write, .site = site};
-    emu_global_access(&access, emu_memory.devices, false);
+    global_access(&access, emu_memory.devices, false);
     pthread_mutex_unlock(&mutex);
-}
-
-void emu_check_host(const void *p, size_t size, bool write)
-{
-    if (emu_checking() && size && emu_memory.base && emu_place_of(p) == emu_memory.devices)
-        host_access(p, size, write, NULL);
 }
 
 void emu_observe(const void *p, size_t size, bool write, bool atomic, const void *site)
@@ -262,7 +256,7 @@ void emu_observe(const void *p, size_t size, bool write, bool atomic, const void
             if (block->shadow)
                 emu_smem_access(&access, offset);
         } else if ((place = emu_place_of(p)) != EMU_ELSEWHERE) {
-            emu_global_access(&access, place, true);
+            global_access(&access, place, true);
         } else if (!emu_on_fiber_stack(p)) {
             emu_found_host_memory(&access);
         }
@@ -272,7 +266,7 @@ void emu_observe(const void *p, size_t size, bool write, bool atomic, const void
         if (place < emu_memory.devices && (!op || op->kind == EMU_HOST_FUNCTION))
             emu_found_host_memory(&access);
         else if (op)
-            emu_global_access(&access, place, true);
+            global_access(&access, place, true);
         else
             host_access(p, size, write, site);
     }

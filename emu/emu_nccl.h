@@ -99,8 +99,6 @@ ncclResult_t emu_nccl_usable(struct ncclComm *comm, const char *call);
 /* A call was accepted: a non-blocking communicator is busy with it for a while, and answers ncclInProgress. */
 ncclResult_t emu_nccl_started(struct ncclComm *comm);
 
-/* Inside of ncclGroupStart and ncclGroupEnd on this thread. */
-bool emu_nccl_grouping(void);
 /* Waits, at the end of the group if there is one, until the communicator is complete. */
 ncclResult_t emu_nccl_complete(struct ncclComm *comm, const char *call);
 bool emu_nccl_defer(struct ncclComm *comm, const char *call); /* true: to the end of the group */

@@ -19,11 +19,6 @@ static _Thread_local struct {
     struct joining *joining;
 } group;
 
-bool emu_nccl_grouping(void)
-{
-    return group.depth > 0;
-}
-
 bool emu_nccl_defer(struct ncclComm *comm, const char *call)
 {
     if (!group.depth)

@@ -1,5 +1,5 @@
-/* Reductions in pieces that fit on the stack: every rank's piece is widened, folded in, and the sum narrowed at the
- * end. Three wide types: float, double and 64-bit integers. */
+/* Reductions, rank by rank from `start`. f32, bf16 and f16 are computed in f32 and rounded after every step, in pieces,
+ * so that the sums fit on the stack; f64 as it is; integers in 64 bits, of which their type keeps the low ones. */
 #include "emu/emu_nccl_fold.h"
 #include <math.h>
 #include <stdint.h>

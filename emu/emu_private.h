@@ -140,8 +140,6 @@ void emu_check_read(emu_op *op, const void *p, size_t size);
 void emu_check_write(emu_op *op, const void *p, size_t size);
 /* dst gets src's bytes: what is not written there is not written here, which is no finding between devices. */
 void emu_check_copy(emu_op *op, void *dst, const void *src, size_t size);
-/* The host itself reads or writes pinned memory inside of an API function. Takes the lock. */
-void emu_check_host(const void *p, size_t size, bool write);
 
 /* --- helpers of both --- */
 void *emu_alloc(size_t size); /* zeros; never NULL: ends the process with a message instead */

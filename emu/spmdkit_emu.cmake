@@ -2,8 +2,8 @@
 
 # gcc calls the checker for every load and store (-fsanitize=thread, whose own library is not linked), and for every
 # access to a misaligned address. clang's calls are others: with it kernels run, unchecked. So they do under a real
-# sanitizer (SPMD_SANITIZE), which excludes the checker.
-set(SPMD_EMU_COMPILE_OPTIONS -fstack-clash-protection) # local arrays that are too large meet the page below the stack
+# sanitizer (SPMD_SANITIZE), which excludes the checker. Local arrays that are too large meet the page below the stack.
+set(SPMD_EMU_COMPILE_OPTIONS -x c++ -g -fno-omit-frame-pointer -fstack-clash-protection)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT SPMD_SANITIZE)
     set(SPMD_EMU_CHECKING -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -fsanitize=alignment)
     list(APPEND SPMD_EMU_COMPILE_OPTIONS ${SPMD_EMU_CHECKING})
@@ -17,8 +17,7 @@ function(spmd_emulate target)
     endif()
     get_target_property(sources ${target} SOURCES)
     list(FILTER sources INCLUDE REGEX "\\.cu$")
-    set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX
-        COMPILE_OPTIONS "-x;c++;-g;-fno-omit-frame-pointer;${options}")
+    set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "${options}")
     target_compile_features(${target} PRIVATE cxx_std_17)
     target_compile_definitions(${target} PRIVATE SPMD_EMU)
     target_link_libraries(${target} PRIVATE spmdkit::emu)

@@ -157,11 +157,17 @@ struct larger {
     }
 };
 
+/* What the lane `step` away has. Structs that are folded have a shuffled of their own. */
+template <class T> __device__ __forceinline__ T shuffled(T x, int step)
+{
+    return __shfl_xor_sync(ALL_LANES, x, step);
+}
+
 template <class Fold> __device__ __forceinline__ typename Fold::number fold_warp(typename Fold::number x)
 {
     SPMD_UNROLL
     for (int step = WARP / 2; step > 0; step /= 2)
-        x = Fold::combine(x, __shfl_xor_sync(ALL_LANES, x, step));
+        x = Fold::combine(x, shuffled(x, step));
     return x;
 }
 

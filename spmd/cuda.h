@@ -26,7 +26,8 @@ SPMD_API struct CUstream_st *spmd_cuda_stream(spmd_ctx *ctx);
 SPMD_API struct cublasLtContext *spmd_cuda_blas(spmd_ctx *ctx);
 /* spmd_cuda_comm - the ncclComm_t of one axis, or of all of them ("x,y"); ranks are the axis indices, row-major. All
  * members must make the same calls in the same order, with a collective of spmdkit or a barrier before each.   Local.
- * Errors: EAXIS; EUNSUPPORTED on other backends, where shards share a GPU, and for some of several axes. */
+ * Errors: EAXIS; EUNSUPPORTED where there is none: on other backends, where shards share a GPU, with a transport other
+ * than auto and nccl, where NCCL did not start, over an axis of one shard, and over some of several axes. */
 SPMD_API spmd_status spmd_cuda_comm(spmd_ctx *ctx, const char *axes, struct ncclComm **out);
 
 /* What is there, without a mesh: GPUs that this process may use. */

@@ -165,6 +165,15 @@ static inline uint32_t pair(const uint16_t *a, int k)
     return x;
 }
 
+#define DEFINE_HALF_END(name, half, op)                                                                    \
+    SPMD_CLONES static void name(const float *even, const float *odd, float by, uint16_t *out, int n)      \
+    {                                                                                                      \
+        for (int k = 0; k < n; k++) {                                                                      \
+            uint32_t x = spmd__##half##_narrow(even[k] op by) | spmd__##half##_narrow(odd[k] op by) << 16; \
+            memcpy(out + 2 * k, &x, sizeof x);                                                             \
+        }                                                                                                  \
+    }
+
 #define DEFINE_HALF_SUM(half)                                                                                          \
     SPMD_CLONES static void half##_start(const uint16_t *restrict a, float *restrict even, float *restrict odd, int n) \
     {                                                                                                                  \
@@ -180,13 +189,6 @@ static inline uint32_t pair(const uint16_t *a, int k)
             uint32_t x = pair(a, k);                                                                                   \
             even[k] += spmd__##half##_widen(x & 0xffff);                                                               \
             odd[k] += spmd__##half##_widen(x >> 16);                                                                   \
-        }                                                                                                              \
-    }                                                                                                                  \
-    SPMD_CLONES static void half##_end(const float *even, const float *odd, float divisor, uint16_t *out, int n)       \
-    {                                                                                                                  \
-        for (int k = 0; k < n; k++) {                                                                                  \
-            uint32_t x = spmd__##half##_narrow(even[k] / divisor) | spmd__##half##_narrow(odd[k] / divisor) << 16;     \
-            memcpy(out + 2 * k, &x, sizeof x);                                                                         \
         }                                                                                                              \
     }                                                                                                                  \
     SPMD_CLONES static void half##_two(const uint16_t *a, const uint16_t *b, float factor, uint16_t *out, int n)       \
@@ -211,8 +213,15 @@ static inline uint32_t pair(const uint16_t *a, int k)
         half##_start(src[0], even, odd, n);                                                                            \
         for (int s = 1; s < nsrc; s++)                                                                                 \
             half##_add(src[s], even, odd, n);                                                                          \
-        half##_end(even, odd, divisor, out, n);                                                                        \
+        if (has_inverse(divisor))                                                                                      \
+            half##_scaled(even, odd, 1 / divisor, out, n);                                                             \
+        else                                                                                                           \
+            half##_divided(even, odd, divisor, out, n);                                                                \
     }
+DEFINE_HALF_END(bf16_scaled, bf16, *)
+DEFINE_HALF_END(bf16_divided, bf16, /)
+DEFINE_HALF_END(f16_scaled, f16, *)
+DEFINE_HALF_END(f16_divided, f16, /)
 DEFINE_HALF_SUM(bf16)
 DEFINE_HALF_SUM(f16)
 

@@ -8,12 +8,6 @@
  * found again with bench_collectives under SPMD_CUDA_TRANSPORT=p2p and =nccl. */
 enum { LEAST = 2 << 20 };
 
-static ncclComm_t comm_of(const spmd_ctx *ctx, const spmd_kernel_args *args, spmd_group *group)
-{
-    spmd__group(ctx, &args->attr->axes, group);
-    return spmd__cuda_of(ctx->device)->comm[group->mask];
-}
-
 /* Ranks are device numbers in rising order. */
 static bool in_rank_order(const spmd_group *group)
 {
@@ -23,17 +17,19 @@ static bool in_rank_order(const spmd_group *group)
     return true;
 }
 
-bool spmd__use_nccl(const spmd_ctx *ctx, const spmd_kernel_args *args)
+/* The communicator of the call's group; NULL: there is none, or peer memory is faster or asked for. The answer is the
+ * same on every shard that makes the same call. */
+static ncclComm_t comm_of(const spmd_ctx *ctx, const spmd_kernel_args *args, spmd_group *group)
 {
     const spmd_cuda_mesh *state = ctx->mesh->backend_state;
-    spmd_group group;
     int64_t bytes = 0;
-    if (args->attr->i[SPMD_COLL_GROUPS] || state->transport == SPMD_CUDA_P2P || state->transport == SPMD_CUDA_COPY ||
-        !comm_of(ctx, args, &group))
-        return false;
     for (int k = 0; k < args->nin; k++)
         bytes += (int64_t)spmd__view_bytes(&args->in[k]);
-    return state->transport == SPMD_CUDA_NCCL || bytes >= LEAST;
+    bool wanted = state->transport == SPMD_CUDA_NCCL || (state->transport == SPMD_CUDA_AUTO && bytes >= LEAST);
+    if (!wanted || args->attr->i[SPMD_COLL_GROUPS])
+        return NULL;
+    spmd__group(ctx, &args->attr->axes, group);
+    return spmd__cuda_of(ctx->device)->comm[group->mask];
 }
 
 static spmd_status open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)

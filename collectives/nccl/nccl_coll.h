@@ -5,11 +5,8 @@
 
 #include "collectives/coll.h"
 
-/* How much goes which way; the same answer on every shard that makes the same call. */
-bool spmd__use_nccl(const spmd_ctx *ctx, const spmd_kernel_args *args);
-
-/* Each returns false in *done if NCCL cannot do the call with our meaning (bf16 sums, NaN of maxima, strided blocks,
- * groups); then nothing has happened. */
+/* Each returns false in *done if peer memory is to do the call: where that is faster or asked for, and where NCCL has
+ * another meaning (bf16 sums, NaN of maxima, strided blocks, groups). Then nothing has happened. */
 spmd_status spmd__nccl_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, bool *done);
 spmd_status spmd__nccl_gather(spmd_ctx *ctx, const spmd_kernel_args *args, bool *done);
 spmd_status spmd__nccl_scatter(spmd_ctx *ctx, const spmd_kernel_args *args, bool *done);

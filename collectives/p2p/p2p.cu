@@ -84,6 +84,12 @@ template <class T> __device__ inline T finish(const spmd_p2p_folds &, T a)
     return a;
 }
 
+/* Where unit i of piece k lies in a block of n pieces, which takes turns with the others every `run` units. */
+__device__ inline int64_t place_of(int64_t i, int64_t run, int n, int k)
+{
+    return n == 1 ? i : (i / run * n + k) * run + i % run;
+}
+
 template <class T, int N> struct alignas(sizeof(T) * N) pack {
     T v[N];
 };
@@ -105,7 +111,7 @@ template <class IN, class ACC, class OUT, int N> __global__ void fold_kernel(spm
     const int64_t packs = f.count[segment] / N, run = f.run[segment] / N;
     const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * THREADS + threadIdx.x; i < packs; i += step) {
-        const int64_t from = f.pieces == 1 ? i : (i / run * f.pieces + f.piece) * run + i % run;
+        const int64_t from = place_of(i, run, f.pieces, f.piece);
         ACC sum[N], more[N];
         load_pack<IN>(sum, src[0], from);
         for (int s = 1; s < f.nsrc; s++) {
@@ -212,12 +218,6 @@ spmd_status spmd__p2p_fold(spmd_ctx *ctx, spmd_p2p_folds *folds, spmd_dtype in, 
     folds->count[folds->n] = count;
     folds->run[folds->n++] = run;
     return SPMD_OK;
-}
-
-/* Unit i of a block's piece. */
-__device__ inline int64_t place_of(int64_t i, int64_t run, int n, int k)
-{
-    return n == 1 ? i : (i / run * n + k) * run + i % run;
 }
 
 template <class T> __device__ void copy_units(const spmd_p2p_copy &c)

@@ -8,8 +8,7 @@ spmd_status spmd__all_gather_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
     spmd_coll coll;
     spmd_p2p_copies copies = {0};
     bool done = false;
-    if (spmd__use_nccl(ctx, args))
-        SPMD_TRY(spmd__nccl_gather(ctx, args, &done));
+    SPMD_TRY(spmd__nccl_gather(ctx, args, &done));
     if (done)
         return SPMD_OK;
     SPMD_TRY(spmd__p2p_open(ctx, "all_gather", args, &coll));

@@ -46,8 +46,7 @@ spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
     spmd_coll coll;
     spmd_post sorted[SPMD_MAX_DEVICES];
     bool done = false;
-    if (spmd__use_nccl(ctx, args))
-        SPMD_TRY(spmd__nccl_reduce(ctx, op, args, &done));
+    SPMD_TRY(spmd__nccl_reduce(ctx, op, args, &done));
     if (done)
         return SPMD_OK;
     SPMD_TRY(spmd__p2p_open(ctx, op, args, &coll));
@@ -74,8 +73,7 @@ spmd_status spmd__psum_scatter_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
     spmd_post sorted[SPMD_MAX_DEVICES];
     const void *src[SPMD_MAX_DEVICES];
     bool done = false;
-    if (spmd__use_nccl(ctx, args))
-        SPMD_TRY(spmd__nccl_scatter(ctx, args, &done));
+    SPMD_TRY(spmd__nccl_scatter(ctx, args, &done));
     if (done)
         return SPMD_OK;
     SPMD_TRY(spmd__p2p_open(ctx, "psum_scatter", args, &coll));

@@ -11,14 +11,22 @@ struct found {
     int32_t index;
 };
 
-/* Of two in any order, the one that a search from the front keeps. */
-__device__ found better(found a, found b)
+__device__ found shuffled(found f, int step)
 {
-    const bool a_nan = a.x != a.x, b_nan = b.x != b.x, tie = a_nan && b_nan ? true : a.x == b.x;
-    if (tie)
-        return a.index < b.index ? a : b;
-    return a_nan || (!b_nan && a.x > b.x) ? a : b;
+    return {spmd_kernel::shuffled(f.x, step), spmd_kernel::shuffled(f.index, step)};
 }
+
+/* Of two in any order, the one that a search from the front keeps. */
+struct better {
+    typedef found number;
+    __device__ static found combine(found a, found b)
+    {
+        const bool a_nan = a.x != a.x, b_nan = b.x != b.x, tie = (a_nan && b_nan) || a.x == b.x;
+        if (tie)
+            return a.index < b.index ? a : b;
+        return a_nan || (!b_nan && a.x > b.x) ? a : b;
+    }
+};
 
 /* Result i's n elements begin at i / inner * n * inner + i % inner and are `inner` apart. */
 template <int LANES, class T>
@@ -30,15 +38,9 @@ __global__ void __launch_bounds__(spmd_kernel::THREADS)
     const T *from = x + above * n * inner + i - above * inner;
     found best = {-INFINITY, INT32_MAX};
     for (int64_t j = lane; i < count && j < n; j += LANES)
-        best = better(best, found{widen(from[j * inner]), (int32_t)j});
-    if (LANES > 1) {
-        SPMD_UNROLL
-        for (int step = LANES / 2; step > 0; step /= 2) {
-            found other = {__shfl_xor_sync(spmd_kernel::ALL_LANES, best.x, step),
-                           __shfl_xor_sync(spmd_kernel::ALL_LANES, best.index, step)};
-            best = better(best, other);
-        }
-    }
+        best = better::combine(best, found{widen(from[j * inner]), (int32_t)j});
+    if constexpr (LANES > 1)
+        best = spmd_kernel::fold_lanes<better, LANES>(best);
     if (i < count && lane == 0)
         y[i] = best.index;
 }

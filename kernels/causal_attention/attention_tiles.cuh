@@ -1,7 +1,7 @@
 /* Private. What the CUDA kernels of attention are made of: tiles of TILE rows in shared memory, their products, and how
  * tiles come from and go to global memory. Two ways to multiply:
  *
- *   plain<T>          f32 tiles, any d, for f32
+ *   plain             f32 tiles, any d, for f32
  *   tensor_cores<T>   16-bit tiles, d padded to 16 by zeros, for bf16 and f16; sums are f32
  *
  * All 256 threads of a block take part in everything here, and the caller puts the barriers. */
@@ -9,6 +9,7 @@
 #define KERNELS_ATTENTION_TILES_CUH
 
 #include "kernels/device.cuh"
+#include <type_traits>
 
 namespace spmd_kernel
 {
@@ -43,9 +44,8 @@ struct carver {
  * elements; m a multiple of 16 --- */
 enum order { AS_IS, TRANSPOSED };
 
-template <class T> struct plain {
+struct plain {
     typedef float stored;
-    enum { TILE_PAD = 1 };
     __host__ __device__ static int padded(int d)
     {
         return d;
@@ -166,25 +166,37 @@ __device__ __forceinline__ void clear_tile(float *tile, int count)
         tile[i] = 0.0f;
 }
 
-/* The rows that exist, of f32 sums, to global memory. */
+/* The rows that exist, of f32 sums, to global memory; each divided by its divisor, if there are any. */
 template <class T>
-__device__ __forceinline__ void store_tile(T *to, const float *sums, int row_size, int rows, int64_t left, int d)
+__device__ __forceinline__ void store_tile(T *to, const float *sums, int row_size, int rows, int64_t left, int d,
+                                           const float *divisors = NULL)
 {
     for (int i = (int)threadIdx.x; i < rows * d; i += THREADS) {
         const int row = i / d, column = i % d;
+        const float x = sums[row * row_size + column];
         if (row < left)
-            to[(int64_t)row * d + column] = narrow<T>(sums[row * row_size + column]);
+            to[(int64_t)row * d + column] = narrow<T>(divisors ? x / divisors[row] : x);
     }
 }
 
-/* The largest tile that the device's shared memory holds: bytes(TILE) for TILE 64 (tensor cores), then 32. */
-inline spmd_status shared_memory(size_t *most)
+/* launch(tile, bytes) with tile::value rows a tile and the bytes of its Buffers<P, rows>. Larger tiles read less: 64
+ * rows for 16-bit tiles, if there are so many and the device's shared memory holds them; else 32. */
+template <template <class, int> class Buffers, class P, class Launch>
+spmd_status with_tile(const attention &s, const char *name, const Launch &launch)
 {
-    int device, bytes;
+    enum { LARGE = 64, SMALL = 32 };
+    int device, most;
+    carver large = {}, small = {};
+    Buffers<P, LARGE>(&large, s.d);
+    Buffers<P, SMALL>(&small, s.d);
     SPMD_CUDA_TRY(cudaGetDevice(&device));
-    SPMD_CUDA_TRY(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    *most = (size_t)bytes;
-    return SPMD_OK;
+    SPMD_CUDA_TRY(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    if (sizeof(typename P::stored) == 2 && s.t > SMALL && large.used <= (size_t)most)
+        return launch(std::integral_constant<int, LARGE>(), large.used);
+    SPMD_CHECK(small.used <= (size_t)most, SPMD_EUNSUPPORTED,
+               "%s: heads of %d do not fit in this GPU's shared memory of %d bytes a block; expected 128 or less", name,
+               s.d, most);
+    return launch(std::integral_constant<int, SMALL>(), small.used);
 }
 
 } // namespace spmd_kernel

@@ -7,34 +7,32 @@ using namespace spmd_kernel;
 namespace
 {
 /* A block's shared memory. Keys and values take turns in one buffer. */
-template <class P> struct buffers {
-    typename P::stored *q, *keys, *p;
+template <class P, int TILE> struct buffers {
+    typedef typename P::stored stored;
+    stored *q, *keys, *p;
     float *scores, *out, *max, *sum;
     int row, p_row, score_row, out_row; /* elements of a row */
-};
 
-template <class P, int TILE> __host__ __device__ buffers<P> carve(carver *c, int d)
-{
-    typedef typename P::stored S;
-    const int width = P::padded(d);
-    buffers<P> b;
-    b.row = P::row_of(width);
-    b.p_row = P::row_of(TILE);
-    b.score_row = P::sums_row_of(TILE);
-    b.out_row = P::sums_row_of(width);
-    b.q = c->take<S>(TILE * b.row);
-    b.keys = c->take<S>(TILE * b.row);
-    b.p = c->take<S>(TILE * b.p_row);
-    b.scores = c->take<float>(TILE * b.score_row);
-    b.out = c->take<float>(TILE * b.out_row);
-    b.max = c->take<float>(TILE);
-    b.sum = c->take<float>(TILE);
-    return b;
-}
+    __host__ __device__ buffers(carver *c, int d)
+    {
+        const int width = P::padded(d);
+        row = P::row_of(width);
+        p_row = P::row_of(TILE);
+        score_row = P::sums_row_of(TILE);
+        out_row = P::sums_row_of(width);
+        q = c->take<stored>(TILE * row);
+        keys = c->take<stored>(TILE * row);
+        p = c->take<stored>(TILE * p_row);
+        scores = c->take<float>(TILE * score_row);
+        out = c->take<float>(TILE * out_row);
+        max = c->take<float>(TILE);
+        sum = c->take<float>(TILE);
+    }
+};
 
 /* Scores of keys first_key .. to weights p = e^(score - max); the row's maximum, sum and output follow. */
 template <class P, int TILE>
-__device__ void weigh(const buffers<P> &b, const attention &s, int64_t first_row, int64_t first_key)
+__device__ void weigh(const buffers<P, TILE> &b, const attention &s, int64_t first_row, int64_t first_key)
 {
     enum { LANES = THREADS / TILE }; /* of a row, within a warp */
     const int row = (int)threadIdx.x / LANES, lane = (int)threadIdx.x % LANES, width = P::padded(s.d);
@@ -70,7 +68,7 @@ __global__ void __launch_bounds__(THREADS)
 {
     SPMD_SMEM_DYN(char, memory);
     carver c = {memory, 0};
-    const buffers<P> b = carve<P, TILE>(&c, s.d);
+    const buffers<P, TILE> b(&c, s.d);
     const int64_t tiles = (s.t + TILE - 1) / TILE, head = (int64_t)blockIdx.x / tiles;
     const int64_t first_row = (tiles - 1 - (int64_t)blockIdx.x % tiles) * TILE; /* those with most keys start first */
     const int64_t base = head * s.t * s.d, left = s.t - first_row;
@@ -89,69 +87,48 @@ __global__ void __launch_bounds__(THREADS)
                                                       width);
         __syncthreads();
         load_tile(b.keys, b.row, v + base + key * s.d, TILE, s.t - key, s.d, width);
-        weigh<P, TILE>(b, s, first_row, key);
+        weigh(b, s, first_row, key);
         __syncthreads();
         P::template product<AS_IS, AS_IS, true>(b.p, b.p_row, b.keys, b.row, b.out, b.out_row, TILE, width, TILE);
     }
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < TILE * s.d; i += THREADS) {
-        const int row = i / s.d, column = i % s.d;
-        if (row < left)
-            out[base + (first_row + row) * s.d + column] = narrow<T>(b.out[row * b.out_row + column] / b.sum[row]);
-    }
+    store_tile(out + base + first_row * s.d, b.out, b.out_row, TILE, left, s.d, b.sum);
     if (threadIdx.x < TILE && threadIdx.x < left)
         log_sum[head * s.t + first_row + threadIdx.x] = b.max[threadIdx.x] + logf(b.sum[threadIdx.x]);
 }
 
 template <class P, int TILE, class T>
-spmd_status launch(spmd_ctx *ctx, const spmd_kernel_args *args, const attention &s)
+spmd_status launch(spmd_ctx *ctx, const spmd_kernel_args *args, const attention &s, size_t bytes)
 {
     const cudaStream_t stream = spmd__cuda_stream(ctx);
     const int64_t blocks = s.heads * ((s.t + TILE - 1) / TILE);
-    carver c = {};
-    carve<P, TILE>(&c, s.d);
     SPMD_CUDA_TRY(cudaFuncSetAttribute((const void *)attention_kernel<P, TILE, T>,
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)c.used));
-    SPMD_LAUNCH((attention_kernel<P, TILE, T>), (unsigned)blocks, THREADS, c.used, stream, (const T *)args->in[0].data,
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    SPMD_LAUNCH((attention_kernel<P, TILE, T>), (unsigned)blocks, THREADS, bytes, stream, (const T *)args->in[0].data,
                 (const T *)args->in[1].data, (const T *)args->in[2].data, (T *)args->out[0].data,
                 (float *)args->out[1].data, s);
     return spmd__cuda_check(cudaGetLastError(), "causal_attention");
 }
 
-/* Larger tiles read less; they must fit. */
-template <class P, int TILE> bool fits(const attention &s, size_t most)
+template <class P, class T> spmd_status launch_fitting(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    carver c = {};
-    carve<P, TILE>(&c, s.d);
-    return c.used <= most;
-}
-
-template <class P, class T>
-spmd_status launch_fitting(spmd_ctx *ctx, const spmd_kernel_args *args, const attention &s, size_t most)
-{
-    SPMD_CHECK((fits<P, 32>(s, most)), SPMD_EUNSUPPORTED,
-               "causal_attention: heads of %d do not fit in this GPU's shared memory of %zu bytes a block; expected "
-               "128 or less",
-               s.d, most);
-    if (sizeof(typename P::stored) == 2 && s.t > 32 && fits<P, 64>(s, most))
-        return launch<P, 64, T>(ctx, args, s);
-    return launch<P, 32, T>(ctx, args, s);
+    const attention s = attention_of(&args->in[0]);
+    return with_tile<buffers, P>(s, "causal_attention", [&](auto tile, size_t bytes) {
+        return launch<P, decltype(tile)::value, T>(ctx, args, s, bytes);
+    });
 }
 } // namespace
 
 extern "C" spmd_status spmd__causal_attention_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    const attention s = attention_of(&args->in[0]);
-    size_t most = 0;
     if (spmd_view_count(&args->out[1]) == 0)
         return SPMD_OK;
-    SPMD_TRY(shared_memory(&most));
     switch (args->in[0].dtype) {
     case SPMD_F32:
-        return launch_fitting<plain<float>, float>(ctx, args, s, most);
+        return launch_fitting<plain, float>(ctx, args);
     case SPMD_BF16:
-        return launch_fitting<tensor_cores<__nv_bfloat16>, __nv_bfloat16>(ctx, args, s, most);
+        return launch_fitting<tensor_cores<__nv_bfloat16>, __nv_bfloat16>(ctx, args);
     default:
-        return launch_fitting<tensor_cores<__half>, __half>(ctx, args, s, most);
+        return launch_fitting<tensor_cores<__half>, __half>(ctx, args);
     }
 }

@@ -34,36 +34,34 @@ template <class T> struct row_dots {
 
 /* A block's shared memory: tiles of all four operands, of the scores and dP, of P and dS, and the sums that it owns
  * (dk and dv, or dq). */
-template <class P> struct buffers {
-    typename P::stored *q, *k, *v, *ct, *p, *ds;
+template <class P, int TILE> struct buffers {
+    typedef typename P::stored stored;
+    stored *q, *k, *v, *ct, *p, *ds;
     float *scores, *dp, *first, *second;
     int row, p_row, score_row, sums_row;
+
+    __host__ __device__ buffers(carver *c, int d)
+    {
+        const int width = P::padded(d);
+        row = P::row_of(width);
+        p_row = P::row_of(TILE);
+        score_row = P::sums_row_of(TILE);
+        sums_row = P::sums_row_of(width);
+        q = c->take<stored>(TILE * row);
+        k = c->take<stored>(TILE * row);
+        v = c->take<stored>(TILE * row);
+        ct = c->take<stored>(TILE * row);
+        p = c->take<stored>(TILE * p_row);
+        ds = c->take<stored>(TILE * p_row);
+        scores = c->take<float>(TILE * score_row);
+        dp = c->take<float>(TILE * score_row);
+        first = c->take<float>(TILE * sums_row);
+        second = c->take<float>(TILE * sums_row);
+    }
 };
 
-template <class P, int TILE> __host__ __device__ buffers<P> carve(carver *c, int d)
-{
-    typedef typename P::stored S;
-    const int width = P::padded(d);
-    buffers<P> b;
-    b.row = P::row_of(width);
-    b.p_row = P::row_of(TILE);
-    b.score_row = P::sums_row_of(TILE);
-    b.sums_row = P::sums_row_of(width);
-    b.q = c->take<S>(TILE * b.row);
-    b.k = c->take<S>(TILE * b.row);
-    b.v = c->take<S>(TILE * b.row);
-    b.ct = c->take<S>(TILE * b.row);
-    b.p = c->take<S>(TILE * b.p_row);
-    b.ds = c->take<S>(TILE * b.p_row);
-    b.scores = c->take<float>(TILE * b.score_row);
-    b.dp = c->take<float>(TILE * b.score_row);
-    b.first = c->take<float>(TILE * b.sums_row);
-    b.second = c->take<float>(TILE * b.sums_row);
-    return b;
-}
-
 /* Scores and dP of a tile of queries and one of keys. */
-template <class P, int TILE> __device__ void make_scores(const buffers<P> &b, int width)
+template <class P, int TILE> __device__ void make_scores(const buffers<P, TILE> &b, int width)
 {
     P::template product<AS_IS, TRANSPOSED, false>(b.q, b.row, b.k, b.row, b.scores, b.score_row, TILE, TILE, width);
     P::template product<AS_IS, TRANSPOSED, false>(b.ct, b.row, b.v, b.row, b.dp, b.score_row, TILE, TILE, width);
@@ -71,7 +69,7 @@ template <class P, int TILE> __device__ void make_scores(const buffers<P> &b, in
 
 /* Scores to P, dP to dS; zeros where the mask is and where there are no rows. log_sum, dots: of the first row. */
 template <class P, int TILE>
-__device__ void make_probabilities(const buffers<P> &b, const attention &s, int64_t first_row, int64_t first_key,
+__device__ void make_probabilities(const buffers<P, TILE> &b, const attention &s, int64_t first_row, int64_t first_key,
                                    const float *log_sum, const float *dots)
 {
     typedef typename P::stored S;
@@ -91,7 +89,7 @@ template <class P, int TILE, class T> __global__ void __launch_bounds__(THREADS)
 {
     SPMD_SMEM_DYN(char, memory);
     carver c = {memory, 0};
-    const buffers<P> b = carve<P, TILE>(&c, s.d);
+    const buffers<P, TILE> b(&c, s.d);
     const int64_t tiles = (s.t + TILE - 1) / TILE, head = (int64_t)blockIdx.x / tiles;
     const int64_t key = (int64_t)blockIdx.x % tiles * TILE, base = head * s.t * s.d, first = base + key * s.d;
     const int width = P::padded(s.d);
@@ -104,9 +102,9 @@ template <class P, int TILE, class T> __global__ void __launch_bounds__(THREADS)
         load_tile(b.q, b.row, o.q + base + row * s.d, TILE, s.t - row, s.d, width);
         load_tile(b.ct, b.row, o.ct + base + row * s.d, TILE, s.t - row, s.d, width);
         __syncthreads();
-        make_scores<P, TILE>(b, width);
+        make_scores(b, width);
         __syncthreads();
-        make_probabilities<P, TILE>(b, s, row, key, o.log_sum + head * s.t + row, o.dots + head * s.t + row);
+        make_probabilities(b, s, row, key, o.log_sum + head * s.t + row, o.dots + head * s.t + row);
         __syncthreads();
         P::template product<TRANSPOSED, AS_IS, true>(b.ds, b.p_row, b.q, b.row, b.first, b.sums_row, TILE, width, TILE);
         P::template product<TRANSPOSED, AS_IS, true>(b.p, b.p_row, b.ct, b.row, b.second, b.sums_row, TILE, width,
@@ -122,7 +120,7 @@ __global__ void __launch_bounds__(THREADS) queries_kernel(operands<T> o, attenti
 {
     SPMD_SMEM_DYN(char, memory);
     carver c = {memory, 0};
-    const buffers<P> b = carve<P, TILE>(&c, s.d);
+    const buffers<P, TILE> b(&c, s.d);
     const int64_t tiles = (s.t + TILE - 1) / TILE, head = (int64_t)blockIdx.x / tiles;
     const int64_t row = (tiles - 1 - (int64_t)blockIdx.x % tiles) * TILE, base = head * s.t * s.d;
     const int64_t first = base + row * s.d;
@@ -135,9 +133,9 @@ __global__ void __launch_bounds__(THREADS) queries_kernel(operands<T> o, attenti
         load_tile(b.k, b.row, o.k + base + key * s.d, TILE, s.t - key, s.d, width);
         load_tile(b.v, b.row, o.v + base + key * s.d, TILE, s.t - key, s.d, width);
         __syncthreads();
-        make_scores<P, TILE>(b, width);
+        make_scores(b, width);
         __syncthreads();
-        make_probabilities<P, TILE>(b, s, row, key, o.log_sum + head * s.t + row, o.dots + head * s.t + row);
+        make_probabilities(b, s, row, key, o.log_sum + head * s.t + row, o.dots + head * s.t + row);
         __syncthreads();
         P::template product<AS_IS, AS_IS, true>(b.ds, b.p_row, b.k, b.row, b.first, b.sums_row, TILE, width, TILE);
     }
@@ -145,49 +143,43 @@ __global__ void __launch_bounds__(THREADS) queries_kernel(operands<T> o, attenti
     store_tile(o.dq + first, b.first, b.sums_row, TILE, s.t - row, s.d);
 }
 
-template <class P, int TILE, class T> spmd_status launch(spmd_ctx *ctx, const operands<T> &o, const attention &s)
+template <class P, int TILE, class T>
+spmd_status launch(spmd_ctx *ctx, const operands<T> &o, const attention &s, size_t bytes)
 {
     const cudaStream_t stream = spmd__cuda_stream(ctx);
     const unsigned blocks = (unsigned)(s.heads * ((s.t + TILE - 1) / TILE));
-    carver c = {};
-    carve<P, TILE>(&c, s.d);
     SPMD_CUDA_TRY(cudaFuncSetAttribute((const void *)keys_kernel<P, TILE, T>,
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)c.used));
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
     SPMD_CUDA_TRY(cudaFuncSetAttribute((const void *)queries_kernel<P, TILE, T>,
-                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)c.used));
-    SPMD_LAUNCH((keys_kernel<P, TILE, T>), blocks, THREADS, c.used, stream, o, s);
-    SPMD_LAUNCH((queries_kernel<P, TILE, T>), blocks, THREADS, c.used, stream, o, s);
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
+    SPMD_LAUNCH((keys_kernel<P, TILE, T>), blocks, THREADS, bytes, stream, o, s);
+    SPMD_LAUNCH((queries_kernel<P, TILE, T>), blocks, THREADS, bytes, stream, o, s);
     return spmd__cuda_check(cudaGetLastError(), "causal_attention_grad");
 }
 
-template <class P, int TILE> size_t bytes_for(const attention &s)
+/* All that the kernels take, the sums D made. */
+template <class T>
+spmd_status make_operands(spmd_ctx *ctx, const spmd_kernel_args *args, const attention &s, operands<T> *o)
 {
-    carver c = {};
-    carve<P, TILE>(&c, s.d);
-    return c.used;
+    const spmd_view *in = args->in;
+    float *dots = (float *)spmd__scratch(ctx, (size_t)(s.heads * s.t) * sizeof(float));
+    SPMD_CHECK(dots, SPMD_ENOMEM, "causal_attention_grad: no memory for %lld sums: %s", (long long)(s.heads * s.t),
+               spmd_last_error());
+    *o = {(const T *)in[Q].data,  (const T *)in[K].data,           (const T *)in[V].data,
+          (const T *)in[CT].data, (const float *)in[LOG_SUM].data, dots,
+          (T *)args->out[0].data, (T *)args->out[1].data,          (T *)args->out[2].data};
+    const row_dots<T> f = {o->ct, (const T *)in[OUT].data, dots};
+    return each_row<T>(ctx, f, s.heads * s.t, s.d, {f.ct, f.out}, "causal_attention_grad");
 }
 
 template <class P, class T> spmd_status gradients(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
-    const spmd_view *in = args->in;
-    const attention s = attention_of(&in[Q]);
-    size_t most = 0;
-    SPMD_TRY(shared_memory(&most));
-    SPMD_CHECK((bytes_for<P, 32>(s) <= most), SPMD_EUNSUPPORTED,
-               "causal_attention_grad: heads of %d do not fit in this GPU's shared memory of %zu bytes a block; "
-               "expected 128 or less",
-               s.d, most);
-    float *dots = (float *)spmd__scratch(ctx, (size_t)(s.heads * s.t) * sizeof(float));
-    SPMD_CHECK(dots, SPMD_ENOMEM, "causal_attention_grad: no memory for %lld sums: %s", (long long)(s.heads * s.t),
-               spmd_last_error());
-    const row_dots<T> f = {(const T *)in[CT].data, (const T *)in[OUT].data, dots};
-    SPMD_TRY(each_row<T>(ctx, f, s.heads * s.t, s.d, {in[CT].data, in[OUT].data}, "causal_attention_grad"));
-    const operands<T> o = {(const T *)in[Q].data,  (const T *)in[K].data,           (const T *)in[V].data,
-                           (const T *)in[CT].data, (const float *)in[LOG_SUM].data, dots,
-                           (T *)args->out[0].data, (T *)args->out[1].data,          (T *)args->out[2].data};
-    if (sizeof(typename P::stored) == 2 && s.t > 32 && bytes_for<P, 64>(s) <= most)
-        return launch<P, 64, T>(ctx, o, s);
-    return launch<P, 32, T>(ctx, o, s);
+    const attention s = attention_of(&args->in[Q]);
+    return with_tile<buffers, P>(s, "causal_attention_grad", [&](auto tile, size_t bytes) {
+        operands<T> o;
+        SPMD_TRY(make_operands(ctx, args, s, &o));
+        return launch<P, decltype(tile)::value>(ctx, o, s, bytes);
+    });
 }
 } // namespace
 
@@ -197,7 +189,7 @@ extern "C" spmd_status spmd__causal_attention_grad_cuda(spmd_ctx *ctx, const spm
         return SPMD_OK;
     switch (args->in[Q].dtype) {
     case SPMD_F32:
-        return gradients<plain<float>, float>(ctx, args);
+        return gradients<plain, float>(ctx, args);
     case SPMD_BF16:
         return gradients<tensor_cores<__nv_bfloat16>, __nv_bfloat16>(ctx, args);
     default:

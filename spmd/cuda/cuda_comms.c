@@ -17,7 +17,8 @@ spmd_status spmd__nccl_check(ncclResult_t result, const char *what)
     return SPMD_OK;
 }
 
-spmd_status spmd__cuda_transport(spmd_cuda_transport *out)
+/* What the environment asks for. */
+static spmd_status wanted_transport(spmd_cuda_transport *out)
 {
     static const char *const names[] = {"auto", "p2p", "nccl", "copy"};
     const char *text = getenv("SPMD_CUDA_TRANSPORT");
@@ -139,7 +140,7 @@ static bool complete(const spmd_mesh *mesh)
 spmd_status spmd__cuda_connect(spmd_mesh *mesh)
 {
     spmd_cuda_mesh *state = mesh->backend_state;
-    SPMD_TRY(spmd__cuda_transport(&state->transport));
+    SPMD_TRY(wanted_transport(&state->transport));
     state->copies = state->transport == SPMD_CUDA_COPY || !all_reachable(mesh);
     SPMD_CHECK(state->transport != SPMD_CUDA_NCCL || !share_gpus(mesh), SPMD_EUNSUPPORTED,
                "SPMD_CUDA_TRANSPORT=nccl: NCCL wants a GPU a shard, but %d shards share %d; use p2p", mesh->ndevices,

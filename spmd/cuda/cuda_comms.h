@@ -10,7 +10,6 @@ spmd_status spmd__nccl_check(ncclResult_t result, const char *what);
 /* The call that returned `result` is on the stream, or failed; until then nothing else may be asked of `comm`. */
 spmd_status spmd__nccl_enqueued(spmd_ctx *ctx, ncclComm_t comm, ncclResult_t result, const char *what);
 
-spmd_status spmd__cuda_transport(spmd_cuda_transport *out); /* what the environment asks for */
 /* The backend's connect: makes the communicators, and makes them anew. */
 spmd_status spmd__cuda_connect(spmd_mesh *mesh);
 void spmd__cuda_disconnect(spmd_device *device); /* nothing is in flight */

@@ -8,7 +8,7 @@
 
 enum { STAGING = 1 << 20, MIB = 1 << 20 };
 
-/* MiB of values a device, from the environment; 0: not set. */
+/* Bytes of values a device, from the environment, which has MiB; 0: not set. */
 static spmd_status wanted_memory(size_t *bytes)
 {
     const char *text = getenv("SPMD_CUDA_MEMORY");
