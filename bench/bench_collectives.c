@@ -9,7 +9,7 @@
 typedef struct arguments {
     const char *op, *mesh, *axes, *backend, *dtype;
     int64_t devices, begin, end, factor, calls, warm, check;
-    bool out_of_place, barrier, json;
+    bool out_of_place, barrier, choice, json;
 } arguments;
 
 typedef struct bench {
@@ -179,6 +179,55 @@ static int run_on_mesh(bench *b, const char *all)
     return code;
 }
 
+static void print_race(void *user, const char *op, int members, int64_t bytes, const coll_race *race)
+{
+    static const char *const names[] = {"any", "by mail", "direct", "past the caches"};
+    const arguments *args = user;
+    char size[24];
+    fprintf(args->json ? stderr : stdout, "  %2d members  %-13s %10s  %s %.2f us, %s %.2f us\n", members, op,
+            bench_size_text(bytes, size), names[race->ways[0]], race->us[0], names[race->ways[1]], race->us[1]);
+}
+
+static int print_choice_json(const bench *b, const spmd_coll_limits *found, const spmd_coll_limits *table)
+{
+    json line;
+    if (!json_begin(&line))
+        return bench_out_of_memory(b->program);
+    json_integer(&line, "members", found->members);
+    json_integer(&line, "mail_bytes", found->mail);
+    json_integer(&line, "stream_bytes", found->stream);
+    json_integer(&line, "table_mail_bytes", table->mail);
+    json_integer(&line, "table_stream_bytes", table->stream);
+    json_number(&line, "load", bench_load());
+    return bench_print_line(b->program, &line);
+}
+
+/* Measures the table of collectives/host/select.c again, and prints it as it stands there. More members read more mail,
+ * so a row's limit is at most that of the row before. */
+static int run_choice(bench *b)
+{
+    enum { MOST_ROWS = 16 };
+    const arguments *args = b->args;
+    spmd_coll_limits found[MOST_ROWS];
+    FILE *people = args->json ? stderr : stdout;
+    bench_print_machine(people);
+    for (int k = 0; k < spmd__coll_nlimits && k < MOST_ROWS; k++) {
+        spmd_status status = coll_find_limits(&b->setup, k, args->end, print_race, (void *)args, &found[k]);
+        if (status != SPMD_OK)
+            return bench_failed(b->program, status);
+        if (k > 0 && found[k].mail > found[k - 1].mail)
+            found[k].mail = found[k - 1].mail;
+        if (args->json && print_choice_json(b, &found[k], &spmd__coll_limits[k]) != CLI_OK)
+            return CLI_FAILED;
+    }
+    fputs("\nrows for spmd__coll_limits in collectives/host/select.c, and what it has:\n", people);
+    for (int k = 0; k < spmd__coll_nlimits && k < MOST_ROWS; k++)
+        fprintf(people, "    {%d, %lld, %lld}, /* {%d, %lld, %lld} */\n", found[k].members, (long long)found[k].mail,
+                (long long)found[k].stream, spmd__coll_limits[k].members, (long long)spmd__coll_limits[k].mail,
+                (long long)spmd__coll_limits[k].stream);
+    return CLI_OK;
+}
+
 static int run(bench *b)
 {
     const arguments *args = b->args;
@@ -188,6 +237,8 @@ static int run(bench *b)
     b->setup.calls = args->calls;
     b->setup.warm = args->warm;
     spmd_status status = spmd_dtype_parse(args->dtype, &b->setup.dtype);
+    if (status == SPMD_OK && args->choice)
+        return run_choice(b);
     if (status == SPMD_OK)
         status = spmd_mesh_create(args->mesh, args->backend, &b->setup.mesh);
     if (status != SPMD_OK)
@@ -225,6 +276,8 @@ int main(int argc, char **argv)
          &a.out_of_place, 0, 0},
         {"--barrier", NULL, "10,000 psums of 1 KiB against bare barriers of as many threads", BENCH_FLAG, &a.barrier, 0,
          0},
+        {"--choice", NULL, "the limits between ways of going: the table in collectives/host/select.c, measured again",
+         BENCH_FLAG, &a.choice, 0, 0},
         {"--json", NULL, "one JSON object a line on stdout, text for people on stderr", BENCH_FLAG, &a.json, 0, 0},
     };
     const bench_program program = {"bench_collectives",
@@ -233,6 +286,12 @@ int main(int argc, char **argv)
     int code = bench_parse(&program, argc, argv);
     if (code != CLI_OK)
         return code < 0 ? CLI_OK : code;
+    if (a.choice && (a.mesh || a.devices || a.axes || a.backend || a.barrier))
+        return bench_usage(&program, "--choice measures on meshes of its own: leave out --devices, --mesh, --axes, "
+                                     "--backend and --barrier");
+    if (a.choice && a.end < 1 << 20)
+        return bench_usage(&program, "--choice -e %lld: where caches end is looked for from 1M up to -e",
+                           (long long)a.end);
     if (a.mesh && a.devices)
         return bench_usage(&program, "--devices %lld and --mesh %s: give one", (long long)a.devices, a.mesh);
     char devices[32];

@@ -57,14 +57,14 @@ static spmd_status take(const coll_sample *base, spmd_array *who, coll_kind kind
 }
 
 /* One call with numbers of which the result is known; also finds out whether the op works in place. */
-static spmd_status verify(coll_sample *s, spmd_array *who, coll_result *out)
+static spmd_status verify(coll_sample *s, spmd_array *who, int64_t *wrong)
 {
     s->exact = true;
     SPMD_TRY(coll_launch(s, who));
     s->exact = false;
-    out->wrong = s->setup->check ? 0 : -1;
+    *wrong = s->setup->check ? 0 : -1;
     for (int d = 0; d < spmd_mesh_devices(s->setup->mesh); d++)
-        out->wrong += s->wrong[d];
+        *wrong += s->wrong[d];
     return SPMD_OK;
 }
 
@@ -103,19 +103,25 @@ static spmd_status take_turns(const coll_sample *s, spmd_array *who, coll_result
     return SPMD_OK;
 }
 
-static spmd_status measure(const coll_setup *setup, const coll_row *row, spmd_array *who, coll_result *out)
+static coll_sample sample_of(const coll_setup *setup, const coll_row *row, int64_t bytes)
 {
     int n = setup->groups.n;
-    int64_t size = (int64_t)spmd_dtype_size(setup->dtype), fit = (out->bytes + size - 1) / size;
+    int64_t size = (int64_t)spmd_dtype_size(setup->dtype), fit = (bytes + size - 1) / size;
     coll_sample s = {.setup = setup, .row = row, .in_place = setup->in_place && row->in_place};
     s.cut = (fit + n - 1) / n;
     s.count = row->cuts ? s.cut * n : fit;
     s.in_count = row->in_cut ? s.cut : s.count;
-    SPMD_TRY(verify(&s, who, out));
+    return s;
+}
+
+static spmd_status measure(const coll_setup *setup, const coll_row *row, spmd_array *who, coll_result *out)
+{
+    coll_sample s = sample_of(setup, row, out->bytes);
+    SPMD_TRY(verify(&s, who, &out->wrong));
     s.in_place = s.in_place && s.took_over; /* psum of bool is i32: never in place */
     SPMD_TRY(plan(&s, who, &out->calls));
     out->count = s.count;
-    out->bytes = s.count * size;
+    out->bytes = s.count * (int64_t)spmd_dtype_size(setup->dtype);
     out->in_place = s.in_place;
     return take_turns(&s, who, out);
 }
@@ -126,6 +132,39 @@ spmd_status coll_measure(const coll_setup *setup, const coll_row *row, int64_t b
     SPMD_TRY(coll_make_who(setup, &who));
     *out = (coll_result){.bytes = bytes};
     spmd_status status = measure(setup, row, who, out);
+    spmd_array_destroy(who);
+    return status;
+}
+
+static spmd_status race(coll_sample *s, spmd_array *who, coll_race *race)
+{
+    double us[2][COLL_SAMPLES];
+    int64_t calls, wrong;
+    for (int k = 0; k < 2; k++) {
+        spmd__force_way(s->setup->mesh, race->ways[k]);
+        SPMD_TRY(verify(s, who, &wrong));
+        SPMD_CHECK(wrong <= 0, SPMD_EDATA, "%s has %lld wrong elements one way", s->row->name, (long long)wrong);
+    }
+    s->in_place = s->in_place && s->took_over;
+    SPMD_TRY(plan(s, who, &calls));
+    for (int turn = 0; turn <= COLL_SAMPLES; turn++) /* the last one overwrites the first: it was cold */
+        for (int k = 0; k < 2; k++) {
+            int way = (turn + k) % 2;
+            spmd__force_way(s->setup->mesh, race->ways[way]);
+            SPMD_TRY(take(s, who, COLL_CALL, calls, &us[way][turn % COLL_SAMPLES]));
+        }
+    for (int k = 0; k < 2; k++)
+        race->us[k] = bench_percentile(us[k], COLL_SAMPLES, 50);
+    return SPMD_OK;
+}
+
+spmd_status coll_run_race(const coll_setup *setup, const coll_row *row, int64_t bytes, coll_race *out)
+{
+    spmd_array *who;
+    coll_sample s = sample_of(setup, row, bytes);
+    SPMD_TRY(coll_make_who(setup, &who));
+    spmd_status status = race(&s, who, out);
+    spmd__force_way(setup->mesh, SPMD_WAY_ANY);
     spmd_array_destroy(who);
     return status;
 }

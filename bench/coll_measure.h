@@ -3,6 +3,7 @@
 #define BENCH_COLL_MEASURE_H
 
 #include "bench/coll_rows.h"
+#include "collectives/coll.h"
 
 enum { COLL_SAMPLES = 11 };
 
@@ -33,6 +34,14 @@ spmd_status coll_find_groups(const spmd_mesh *mesh, const char *axes, coll_group
 /* `bytes` is rounded up to a size that the group can cut. */
 spmd_status coll_measure(const coll_setup *setup, const coll_row *row, int64_t bytes, coll_result *out);
 
+/* The same calls two ways, in turns. */
+typedef struct coll_race {
+    spmd_way ways[2];
+    double us[2]; /* medians of COLL_SAMPLES samples */
+} coll_race;
+/* Errors: also EDATA, a result that is wrong. */
+spmd_status coll_run_race(const coll_setup *setup, const coll_row *row, int64_t bytes, coll_race *out);
+
 /* 10,000 psums of 1 KiB a sample beside as many empty meetings at a barrier that only has to be correct, on the same
  * threads. A psum of this size meets once (collectives/host/select.c), so the barrier is its bound; a barrier moves no
  * bytes. */
@@ -40,6 +49,13 @@ typedef struct coll_barrier_result {
     double us, barrier_us;
 } coll_barrier_result;
 spmd_status coll_measure_barrier(const coll_setup *setup, coll_barrier_result *out);
+
+/* The limits of row k of collectives/host/select.c's table, found by races around them; footprints up to `largest`.
+ *   tell   called with every race: what ran, by how many, and the message or the footprint in bytes
+ * Of the setup: dtype, calls, warm, check. */
+typedef void coll_race_fn(void *user, const char *op, int members, int64_t bytes, const coll_race *race);
+spmd_status coll_find_limits(const coll_setup *setup, int k, int64_t largest, coll_race_fn *tell, void *user,
+                             spmd_coll_limits *out);
 
 /* --- plain loops --- */
 /* dst[w] = src[0] + ... + src[reads - 1] for every w < writes, of `count` floats; the parts lie one after the other.

@@ -8,55 +8,70 @@
 
 enum kind { FLAG, TEXT, INTEGER, REAL };
 
+/* Commands that take steps on a mesh, those that need a model for it, and those that may train one. */
+enum {
+    STEPS = CLI_TRAIN | CLI_COMPARE | CLI_SWEEP | CLI_LESSON,
+    MODEL = STEPS | CLI_EVAL | CLI_SHOW,
+    LEARN = STEPS | CLI_SHOW
+};
+
 static const struct option {
     const char *name, *value, *help;
     enum kind kind;
+    unsigned commands; /* that use it */
     size_t offset;
     int64_t min, max;
 } options[] = {
-    {"--devices", "N", "devices, as one mesh axis \"data\" (1..64; default 2)", INTEGER, offsetof(cli_options, devices),
-     1, SPMD_MAX_DEVICES},
-    {"--mesh", "AXES", "the mesh instead, e.g. data=2", TEXT, offsetof(cli_options, mesh), 0, 0},
-    {"--backend", "NAME", "host (default), cuda, or host-strict, host's hostile twin for tests", TEXT,
+    {"--devices", "N", "devices, as one mesh axis \"data\" (1..64; default 2)", INTEGER, MODEL,
+     offsetof(cli_options, devices), 1, SPMD_MAX_DEVICES},
+    {"--mesh", "AXES", "the mesh instead, e.g. data=2", TEXT, MODEL, offsetof(cli_options, mesh), 0, 0},
+    {"--backend", "NAME", "host (default), cuda, or host-strict, host's hostile twin for tests", TEXT, MODEL,
      offsetof(cli_options, backend), 0, 0},
-    {"--dtype", "NAME", "computes in f32 (default) or bf16", TEXT, offsetof(cli_options, dtype), 0, 0},
-    {"--seed", "N", "of start values and order of examples (default 1)", INTEGER, offsetof(cli_options, seed), 0,
+    {"--dtype", "NAME", "computes in f32 (default) or bf16", TEXT, MODEL, offsetof(cli_options, dtype), 0, 0},
+    {"--seed", "N", "of start values and order of examples (default 1)", INTEGER, MODEL, offsetof(cli_options, seed), 0,
      INT64_MAX},
-    {"--json", NULL, "one JSON object a line on stdout, text for people on stderr", FLAG, offsetof(cli_options, json),
-     0, 0},
-    {"--dataset", "NAME", "fashion-mnist (default), mnist, mnist-30k, synthetic", TEXT, offsetof(cli_options, dataset),
-     0, 0},
+    {"--json", NULL, "one JSON object a line on stdout, text for people on stderr", FLAG, CLI_ALL,
+     offsetof(cli_options, json), 0, 0},
+    {"--dataset", "NAME", "fashion-mnist (default), mnist, mnist-30k, synthetic", TEXT, MODEL,
+     offsetof(cli_options, dataset), 0, 0},
     {"--mode", "NAME", "explicit (default): gradients averaged by hand; auto: by the library", TEXT,
-     offsetof(cli_options, mode), 0, 0},
-    {"--batch", "N", "global batch size (default 512)", INTEGER, offsetof(cli_options, batch), 1, 1 << 24},
-    {"--steps", "N", "training steps (default 400)", INTEGER, offsetof(cli_options, steps), 1, INT64_MAX / 2},
-    {"--lr", "X", "highest learning rate (default: the optimizer's)", REAL, offsetof(cli_options, rate), 0, 0},
-    {"--schedule", "NAME", "cosine (default), constant, linear, warmup_cosine", TEXT, offsetof(cli_options, schedule),
-     0, 0},
-    {"--optimizer", "NAME", "adamw (default), sgd, momentum, nesterov, adam, lion, rmsprop, lamb", TEXT,
+     MODEL & ~CLI_COMPARE, offsetof(cli_options, mode), 0, 0},
+    {"--batch", "N", "global batch size (default 512)", INTEGER, MODEL & ~CLI_SWEEP, offsetof(cli_options, batch), 1,
+     1 << 24},
+    {"--steps", "N", "training steps (default 400); compare: whose numbers are compared (default 20)", INTEGER,
+     LEARN & ~CLI_SWEEP, offsetof(cli_options, steps), 1, INT64_MAX / 2},
+    {"--lr", "X", "highest learning rate (default: the optimizer's)", REAL, LEARN, offsetof(cli_options, rate), 0, 0},
+    {"--schedule", "NAME", "cosine (default), constant, linear, warmup_cosine", TEXT, LEARN,
+     offsetof(cli_options, schedule), 0, 0},
+    {"--optimizer", "NAME", "adamw (default), sgd, momentum, nesterov, adam, lion, rmsprop, lamb", TEXT, LEARN,
      offsetof(cli_options, optimizer), 0, 0},
-    {"--width", "W", "width of the first hidden layer (default 256; shared-mlp 1024)", INTEGER,
+    {"--width", "W", "width of the first hidden layer (default 256; shared-mlp 1024)", INTEGER, LEARN,
      offsetof(cli_options, width), 1, 1 << 16},
-    {"--repeats", "L", "shared-mlp: how often the block is applied (default 128)", INTEGER,
+    {"--repeats", "L", "shared-mlp: how often the block is applied (default 128)", INTEGER, STEPS,
      offsetof(cli_options, repeats), 0, 4096},
-    {"--eval", NULL, "measure the accuracy on the test set at the end", FLAG, offsetof(cli_options, eval), 0, 0},
-    {"--log", "FILE", "write every step as a line of JSON", TEXT, offsetof(cli_options, log), 0, 0},
+    {"--eval", NULL, "measure the accuracy on the test set at the end", FLAG, CLI_TRAIN, offsetof(cli_options, eval), 0,
+     0},
+    {"--log", "FILE", "write every step as a line of JSON", TEXT, CLI_TRAIN, offsetof(cli_options, log), 0, 0},
     {"--checkpoint", "DIR", "train: save there; eval, predictions, confusion: the model to load", TEXT,
-     offsetof(cli_options, checkpoint), 0, 0},
-    {"--every", "N", "steps between checkpoints (default: a tenth of --steps)", INTEGER, offsetof(cli_options, every),
-     1, INT64_MAX / 2},
-    {"--keep", "N", "how many checkpoints are kept, besides the best (default 3)", INTEGER, offsetof(cli_options, keep),
-     1, 1 << 20},
-    {"--resume", NULL, "go on from the newest checkpoint, if there is one", FLAG, offsetof(cli_options, resume), 0, 0},
-    {"--batches", "LIST", "sweep: global batch sizes (default 256,512,1024,2048,4096)", TEXT,
+     CLI_TRAIN | CLI_EVAL | CLI_SHOW, offsetof(cli_options, checkpoint), 0, 0},
+    {"--every", "N", "steps between checkpoints (default: a tenth of --steps)", INTEGER, CLI_TRAIN,
+     offsetof(cli_options, every), 1, INT64_MAX / 2},
+    {"--keep", "N", "how many checkpoints are kept, besides the best (default 3)", INTEGER, CLI_TRAIN,
+     offsetof(cli_options, keep), 1, 1 << 20},
+    {"--resume", NULL, "go on from the newest checkpoint, if there is one", FLAG, CLI_TRAIN,
+     offsetof(cli_options, resume), 0, 0},
+    {"--batches", "LIST", "sweep: global batch sizes (default 256,512,1024,2048,4096)", TEXT, CLI_SWEEP,
      offsetof(cli_options, batches), 0, 0},
     {"--out", "DIR", "where reports and pictures are written (default: sweep ., else spmd-report)", TEXT,
-     offsetof(cli_options, out), 0, 0},
-    {"--quick", NULL, "lesson: sizes for a laptop (default on host)", FLAG, offsetof(cli_options, quick), 0, 0},
-    {"--full", NULL, "lesson: the lesson's own sizes (default on cuda)", FLAG, offsetof(cli_options, full), 0, 0},
-    {"--all", NULL, "lesson: evaluate every test example, not only full batches", FLAG, offsetof(cli_options, all), 0,
+     CLI_SWEEP | CLI_LESSON | CLI_SHOW | CLI_REPORT, offsetof(cli_options, out), 0, 0},
+    {"--quick", NULL, "lesson: sizes for a laptop (default on host)", FLAG, CLI_LESSON, offsetof(cli_options, quick), 0,
      0},
-    {"--open", NULL, "show the report in the browser at the end", FLAG, offsetof(cli_options, open), 0, 0},
+    {"--full", NULL, "lesson: the lesson's own sizes (default on cuda)", FLAG, CLI_LESSON, offsetof(cli_options, full),
+     0, 0},
+    {"--all", NULL, "lesson: evaluate every test example, not only full batches", FLAG, CLI_LESSON,
+     offsetof(cli_options, all), 0, 0},
+    {"--open", NULL, "show the report in the browser at the end", FLAG, CLI_LESSON | CLI_SHOW | CLI_REPORT,
+     offsetof(cli_options, open), 0, 0},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -71,10 +86,12 @@ int cli_usage(const char *format, ...)
     return CLI_USAGE;
 }
 
-void cli_print_options(FILE *file)
+void cli_print_options(unsigned commands, FILE *file)
 {
     for (int k = 0; k < OPTIONS; k++) {
         char left[40];
+        if (!(options[k].commands & commands))
+            continue;
         snprintf(left, sizeof left, "%s %s", options[k].name, options[k].value ? options[k].value : "");
         fprintf(file, "  %-18s %s\n", left, options[k].help);
     }
@@ -121,15 +138,16 @@ static const struct option *find(const char *name, size_t length)
     return NULL;
 }
 
-static bool unknown(const char *command, const char *argument)
+static bool unknown(const cli_command *command, const char *argument)
 {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
     const char *names[OPTIONS + 1] = {NULL};
-    for (int k = 0; k < OPTIONS; k++)
-        names[k] = options[k].name;
-    cli_usage("%s has no option '%s'; the nearest is %s. All options: spmd --help", command, name,
-              cli_nearest(name, names));
+    for (int k = 0, n = 0; k < OPTIONS; k++)
+        if (options[k].commands & command->id)
+            names[n++] = options[k].name;
+    cli_usage("%s has no option '%s'; the nearest is %s. All its options: spmd %s --help", command->name, name,
+              cli_nearest(name, names), command->name);
     return false;
 }
 
@@ -158,17 +176,7 @@ static bool set(const struct option *option, const char *value, cli_options *out
     return true;
 }
 
-/* How many words a command takes besides its options. */
-static int most_words(const char *command)
-{
-    static const char *const none[] = {"info", "eval", "predictions", "confusion"};
-    for (size_t k = 0; k < sizeof none / sizeof *none; k++)
-        if (strcmp(command, none[k]) == 0)
-            return 0;
-    return strcmp(command, "watch") == 0 || strcmp(command, "report") == 0 ? CLI_WORDS : 1;
-}
-
-bool cli_parse(const char *command, int argc, char **argv, int first, cli_options *out)
+bool cli_parse(const cli_command *command, int argc, char **argv, int first, cli_options *out)
 {
     *out = (cli_options){.devices = -1,
                          .seed = -1,
@@ -179,12 +187,11 @@ bool cli_parse(const char *command, int argc, char **argv, int first, cli_option
                          .every = -1,
                          .keep = -1,
                          .rate = -1};
-    bool info = strcmp(command, "info") == 0;
     for (int k = first; k < argc; k++) {
         const char *argument = argv[k];
         if (strncmp(argument, "--", 2) != 0) {
-            if (out->nwords == most_words(command)) {
-                cli_usage("%s: '%s' is one word too many; options start with --", command, argument);
+            if (out->nwords == command->words) {
+                cli_usage("%s: '%s' is one word too many; options start with --", command->name, argument);
                 return false;
             }
             out->words[out->nwords++] = argument;
@@ -195,8 +202,8 @@ bool cli_parse(const char *command, int argc, char **argv, int first, cli_option
         const struct option *option = find(argument, length);
         if (!option)
             return unknown(command, argument);
-        if (info && option->offset != offsetof(cli_options, json)) {
-            cli_usage("info takes no option but --json, got '%s'", argument);
+        if (!(option->commands & command->id)) {
+            cli_usage("%s does not use %s. What it uses: spmd %s --help", command->name, option->name, command->name);
             return false;
         }
         if (option->kind == FLAG) {

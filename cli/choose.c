@@ -11,10 +11,17 @@ static bool backend_known(const char *name)
     return false;
 }
 
+/* Whether `names`, separated by ", ", have it. */
+static bool listed(const char *names, const char *name)
+{
+    for (const char *p = names; *p; p += strcspn(p, ", "), p += strspn(p, ", "))
+        if (strcspn(p, ", ") == strlen(name) && strncmp(p, name, strlen(name)) == 0)
+            return true;
+    return false;
+}
+
 int cli_check(const cli_options *o)
 {
-    if (!o->model)
-        return cli_usage("which model? mlp or shared-mlp, as in spmd train mlp");
     if (o->mode && strcmp(o->mode, "explicit") != 0 && strcmp(o->mode, "auto") != 0)
         return cli_usage("no mode '%s'; use --mode explicit or --mode auto", o->mode);
     if (o->backend && !backend_known(o->backend))
@@ -22,13 +29,29 @@ int cli_check(const cli_options *o)
     if (o->devices > 0 && o->mesh)
         return cli_usage("--devices %lld and --mesh %s both say what the devices are; give one", (long long)o->devices,
                          o->mesh);
-    if (o->repeats >= 0 && strcmp(o->model, "mlp") == 0)
-        return cli_usage("mlp has no block to repeat; --repeats is for shared-mlp");
+    if (o->dataset && !listed(spmd_dataset_names(), o->dataset))
+        return cli_usage("no data set '%s'; use one of %s", o->dataset, spmd_dataset_names());
+    cli_options any = *o;
+    spmd_train_options unused;
+    char axes[128];
+    any.model = "shared-mlp"; /* has all options; which model it is, is the command's to say */
+    spmd_status status = cli_choose(&any, 400, &unused, axes, sizeof axes);
+    return status == SPMD_OK ? CLI_OK : cli_refused(o, status);
+}
+
+int cli_check_generated(const cli_options *o, const char *command)
+{
+    if (o->dataset && strcmp(o->dataset, "synthetic") != 0)
+        return cli_usage("%s computes on generated data: use --dataset synthetic, or none, not '%s'", command,
+                         o->dataset);
     return CLI_OK;
 }
 
 spmd_status cli_choose(const cli_options *o, int64_t steps, spmd_train_options *options, char *axes, size_t size)
 {
+    SPMD_CHECK(o->model, SPMD_EINVAL, "which model? mlp or shared-mlp, as in spmd train mlp");
+    SPMD_CHECK(o->repeats < 0 || strcmp(o->model, "mlp") != 0, SPMD_EINVAL,
+               "mlp has no block to repeat; --repeats is for shared-mlp");
     SPMD_TRY(spmd_train_defaults(o->model, options));
     options->automatic = o->mode && strcmp(o->mode, "auto") == 0;
     double rate;

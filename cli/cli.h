@@ -24,9 +24,31 @@ typedef struct cli_options {
     bool json, eval, quick, full, open, all, resume;
 } cli_options;
 
-/* Reads the options of `command` from argv[first..]; false after it has said what is wrong. */
-bool cli_parse(const char *command, int argc, char **argv, int first, cli_options *out);
-void cli_print_options(FILE *file);
+/* Which commands use an option is a set of these. */
+enum {
+    CLI_TRAIN = 1 << 0,
+    CLI_COMPARE = 1 << 1,
+    CLI_SWEEP = 1 << 2,
+    CLI_LESSON = 1 << 3,
+    CLI_EVAL = 1 << 4,
+    CLI_SHOW = 1 << 5, /* predictions, confusion */
+    CLI_REPORT = 1 << 6,
+    CLI_WATCH = 1 << 7,
+    CLI_INFO = 1 << 8,
+    CLI_ALL = (1 << 9) - 1
+};
+
+typedef struct cli_command {
+    const char *name;
+    unsigned id; /* one of the above */
+    int words;   /* at most, besides the options */
+    int (*run)(const cli_options *options);
+} cli_command;
+
+/* Reads the options of `command` from argv[first..]; false after it has said what is wrong: an option that it does not
+ * have or does not use, a value that is none. */
+bool cli_parse(const cli_command *command, int argc, char **argv, int first, cli_options *out);
+void cli_print_options(unsigned commands, FILE *file); /* those that any of them uses */
 /* The one of `names` (ended by NULL) that takes the fewest edits to become `text`. */
 const char *cli_nearest(const char *text, const char *const *names);
 /* "spmd: ..." to stderr; returns CLI_USAGE. */
@@ -47,12 +69,14 @@ int cmd_predictions(const cli_options *options);
 int cmd_confusion(const cli_options *options);
 int cmd_watch(const cli_options *options);
 int cmd_report(const cli_options *options);
-/* Shows folder/report.html in the browser; says where it is if there is none. */
-void cli_open_report(const char *folder);
+/* Shows the page in the browser; says where it is if there is none. */
+void cli_open_report(const char *path);
 
 /* --- what commands that train share --- */
-/* What can be said before any work: CLI_OK, or CLI_USAGE after saying what is wrong. */
+/* Names that do not exist, whatever the command: CLI_OK, or CLI_USAGE after saying what is wrong. */
 int cli_check(const cli_options *options);
+/* For what computes on generated data: CLI_OK, or CLI_USAGE after saying that --dataset asks for another. */
+int cli_check_generated(const cli_options *options, const char *command);
 /* The training and the mesh's axes that the options ask for. */
 spmd_status cli_choose(const cli_options *options, int64_t steps, spmd_train_options *out, char *axes, size_t size);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODES = 2, AGREEMENT_STEPS = 20, MAX_ROWS = 64, PROFILE_STEPS = 5 };
+enum { MODES = 2, MAX_ROWS = 64, PROFILE_STEPS = 5 };
 
 static const char *const names[MODES] = {"explicit", "automatic"};
 
@@ -24,6 +24,7 @@ typedef struct side {
 typedef struct comparison {
     spmd_train_options options;
     char axes[128];
+    int64_t steps; /* whose numbers are compared */
     side sides[MODES];
     double loss, grad_norm, params; /* largest relative differences */
     cli_timing one;                 /* one device with the same batch a device */
@@ -49,7 +50,7 @@ static spmd_status check_agreement(comparison *c)
     int32_t *y;
     SPMD_TRY(cli_make_batch(&c->options, &x, &y));
     spmd_status status = SPMD_OK;
-    for (int k = 0; k < AGREEMENT_STEPS && status == SPMD_OK; k++) {
+    for (int64_t k = 0; k < c->steps && status == SPMD_OK; k++) {
         spmd_metrics m[MODES];
         for (int s = 0; s < MODES && status == SPMD_OK; s++)
             status = spmd_trainer_step(c->sides[s].trainer, x, y, &m[s]);
@@ -143,8 +144,8 @@ static void print_modes(const comparison *c, FILE *file)
                         (long long)c->sides[s].info.collectives_by_axes[mask],
                         (long long)c->sides[s].info.bytes_by_axes[mask]);
         }
-    fprintf(file, "\n  largest difference over %d steps (relative): loss %.2g, gradient norm %.2g, parameters %.2g\n",
-            AGREEMENT_STEPS, c->loss, c->grad_norm, c->params);
+    fprintf(file, "\n  largest difference over %lld steps (relative): loss %.2g, gradient norm %.2g, parameters %.2g\n",
+            (long long)c->steps, c->loss, c->grad_norm, c->params);
 }
 
 static double time_of(const side *d, const char *op)
@@ -210,10 +211,10 @@ static void print_json(const comparison *c)
 
 int cmd_compare(const cli_options *o)
 {
-    int code = cli_check(o);
+    int code = cli_check_generated(o, "compare");
     if (code != CLI_OK)
         return code;
-    comparison c = {.devices = 1};
+    comparison c = {.devices = 1, .steps = o->steps > 0 ? o->steps : 20};
     spmd_status status = cli_choose(o, 400, &c.options, c.axes, sizeof c.axes);
     if (status == SPMD_OK)
         status = open_sides(o, &c);

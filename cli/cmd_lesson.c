@@ -39,6 +39,12 @@ static spmd_status choose(lesson *l, bool one_device)
     SPMD_TRY(cli_choose(&own, l->steps, &l->train, l->axes, sizeof l->axes));
     if (one_device && !o->optimizer)
         l->train.optim = spmd_optim_chain(spmd_optim_clip_by_global_norm(1), l->train.optim);
+    return SPMD_OK;
+}
+
+static spmd_status open_mesh(lesson *l, bool one_device)
+{
+    const cli_options *o = l->options;
     SPMD_TRY(spmd_mesh_create(l->axes, o->backend, &l->mesh));
     SPMD_CHECK(one_device || spmd_mesh_devices(l->mesh) >= 2, SPMD_EINVAL,
                "the lesson multi-device has 1 device, needs 2 or more: use --devices 2");
@@ -49,7 +55,7 @@ static spmd_status choose(lesson *l, bool one_device)
 
 static spmd_status run(lesson *l, lesson_step *const *steps, bool one_device)
 {
-    SPMD_TRY(choose(l, one_device));
+    SPMD_TRY(open_mesh(l, one_device));
     if (one_device) {
         const spmd_dataset_options data = {.seed = l->train.seed};
         SPMD_TRY(spmd_dataset_load(l->options->dataset ? l->options->dataset : "fashion-mnist", &data, &l->data));
@@ -64,13 +70,11 @@ static spmd_status run(lesson *l, lesson_step *const *steps, bool one_device)
 static void print_json(const lesson *l, const char *name)
 {
     json line;
-    char path[600];
     if (!json_begin(&line))
         return;
-    snprintf(path, sizeof path, "%s/report.html", l->page.folder);
     json_text(&line, "event", "done");
     json_text(&line, "lesson", name);
-    json_text(&line, "report", path);
+    json_text(&line, "report", l->page.path);
     json_open(&line, "pictures", '[');
     for (int k = 0; k < l->page.npictures; k++)
         json_text(&line, NULL, l->page.pictures[k]);
@@ -95,10 +99,8 @@ bool lesson_page_open(page *p, const cli_options *options, const char *title)
     return page_open(p, options->out ? options->out : "spmd-report", title, options->json ? stderr : stdout);
 }
 
-void cli_open_report(const char *folder)
+void cli_open_report(const char *path)
 {
-    char path[600];
-    snprintf(path, sizeof path, "%s/report.html", folder);
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -129,25 +131,33 @@ int cmd_lesson(const cli_options *o)
     if (which < 0)
         return cli_usage("which lesson? training or multi-device, as in spmd lesson training%s%s",
                          o->model ? "; there is no lesson " : "", o->model ? o->model : "");
+    if (which == 1 && (o->steps > 0 || o->all))
+        return cli_usage("--steps and --all are for the lesson training; multi-device trains and evaluates nothing");
+    int code = which == 1 ? cli_check_generated(o, "lesson multi-device") : CLI_OK;
+    if (code != CLI_OK)
+        return code;
     if (o->quick && o->full)
         return cli_usage("--quick and --full both say how large the lesson is; give one");
     lesson l = {.options = o,
                 .full = o->full || (!o->quick && o->backend && strcmp(o->backend, "cuda") == 0),
                 .accuracy = {NAN, NAN}};
+    spmd_status status = choose(&l, which == 0);
+    if (status != SPMD_OK)
+        return cli_refused(o, status);
     if (!lesson_page_open(&l.page, o, lessons[which].title))
         return CLI_FAILED;
-    spmd_status status = run(&l, lessons[which].steps, which == 0);
-    int code = status == SPMD_OK ? CLI_OK : cli_failed(o, status);
+    status = run(&l, lessons[which].steps, which == 0);
+    code = status == SPMD_OK ? CLI_OK : cli_failed(o, status);
     if (code != CLI_OK)
         page_text(&l.page, "The lesson ended here: %s", spmd_last_error());
     if (!page_close(&l.page) && code == CLI_OK)
         code = CLI_FAILED;
     if (code == CLI_OK) {
-        fprintf(o->json ? stderr : stdout, "\nwritten: %s/report.html\n", l.page.folder);
+        fprintf(o->json ? stderr : stdout, "\nwritten: %s\n", l.page.path);
         if (o->json)
             print_json(&l, lessons[which].name);
         if (o->open)
-            cli_open_report(l.page.folder);
+            cli_open_report(l.page.path);
     }
     lesson_free(&l);
     return code;

@@ -19,6 +19,17 @@ typedef struct results {
     page page;
 } results;
 
+/* What a checkpoint has settled cannot be asked for. */
+static int check(const cli_options *o)
+{
+    bool learns = o->steps > 0 || o->rate >= 0 || o->schedule || o->optimizer || o->width > 0;
+    if (o->checkpoint && learns)
+        return cli_usage("--steps, --lr, --schedule, --optimizer and --width are for training a model: without "
+                         "--checkpoint %s",
+                         o->checkpoint);
+    return CLI_OK;
+}
+
 /* Sizes come from the checkpoint; what the options say of the devices and the batch holds. */
 static spmd_status choose(results *r)
 {
@@ -104,7 +115,7 @@ int cmd_eval(const cli_options *o)
             json_print(&line);
         }
     }
-    int code = status == SPMD_OK ? CLI_OK : cli_failed(o, status);
+    int code = status == SPMD_OK ? CLI_OK : cli_refused(o, status);
     close_model(&r);
     return code;
 }
@@ -115,6 +126,7 @@ static void json_predictions(const results *r)
     if (!json_begin(&line))
         return;
     json_text(&line, "event", "done");
+    json_text(&line, "report", r->page.path);
     json_integer(&line, "test_examples", r->data.test.count);
     json_open(&line, "predictions", '[');
     for (int64_t k = 0; k < 25 && k < r->data.test.count; k++) {
@@ -134,6 +146,7 @@ static void json_confusion(const results *r, int64_t counts[LESSON_CLASSES][LESS
     if (!json_begin(&line))
         return;
     json_text(&line, "event", "done");
+    json_text(&line, "report", r->page.path);
     json_integer(&line, "test_examples", r->data.test.count);
     json_open(&line, "rows", '[');
     for (int c = 0; c < LESSON_CLASSES; c++) {
@@ -165,9 +178,12 @@ static void show_predictions(results *r)
 /* The page around one of the two. */
 static int show(const cli_options *o, const char *title, void (*content)(results *))
 {
+    int code = check(o);
+    if (code != CLI_OK)
+        return code;
     results r = {.options = o, .people = o->json ? stderr : stdout};
     spmd_status status = predict(&r);
-    int code = status == SPMD_OK ? CLI_OK : cli_failed(o, status);
+    code = status == SPMD_OK ? CLI_OK : cli_refused(o, status);
     if (code == CLI_OK && !lesson_page_open(&r.page, o, title))
         code = CLI_FAILED;
     else if (code == CLI_OK) {
@@ -175,7 +191,7 @@ static int show(const cli_options *o, const char *title, void (*content)(results
         if (!page_close(&r.page))
             code = CLI_FAILED;
         else if (o->open)
-            cli_open_report(r.page.folder);
+            cli_open_report(r.page.path);
     }
     close_model(&r);
     return code;

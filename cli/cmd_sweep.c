@@ -87,7 +87,7 @@ static void draw(const cli_options *o, const row *rows, int n, FILE *people)
 
 int cmd_sweep(const cli_options *o)
 {
-    int code = cli_check(o);
+    int code = cli_check_generated(o, "sweep");
     if (code != CLI_OK)
         return code;
     row rows[MAX_SIZES] = {{0}};

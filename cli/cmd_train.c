@@ -202,11 +202,11 @@ static spmd_status train(const cli_options *o, training *t)
 
 int cmd_train(const cli_options *o)
 {
-    int code = cli_check(o);
-    if (code != CLI_OK)
-        return code;
+    int code = CLI_OK;
     if (o->resume && !o->checkpoint)
         return cli_usage("--resume: from where? Give --checkpoint DIR");
+    if ((o->every > 0 || o->keep > 0) && !o->checkpoint)
+        return cli_usage("--every and --keep are about checkpoints: give --checkpoint DIR");
     training t = {.asked = o, .steps = o->steps > 0 ? o->steps : 400};
     spmd_status status = cli_choose(o, t.steps, &t.options, t.axes, sizeof t.axes);
     if (status != SPMD_OK)

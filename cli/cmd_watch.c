@@ -248,12 +248,12 @@ int cmd_report(const cli_options *o)
         good = page_close(&p);
         if (good && o->json && json_begin(&line)) {
             json_text(&line, "event", "done");
-            json_text(&line, "report", p.folder);
+            json_text(&line, "report", p.path);
             json_integer(&line, "runs", o->nwords);
             json_print(&line);
         }
         if (good && o->open)
-            cli_open_report(p.folder);
+            cli_open_report(p.path);
     }
     close_logs(runs, o->nwords);
     return good ? CLI_OK : CLI_FAILED;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_help(FILE *file)
+static void print_help(const char *heading, unsigned used, FILE *file)
 {
     fputs("spmd - train on every device of a mesh, one C function for one shard\n\n"
           "usage: spmd info [--json]\n"
@@ -16,10 +16,10 @@ static void print_help(FILE *file)
           "       spmd predictions|confusion [--checkpoint DIR] [--out DIR]\n"
           "       spmd report RUN.jsonl... [--out DIR]   the page of trainings' logs\n"
           "       spmd watch RUN.jsonl...                trainings as they run, from their logs\n"
-          "       spmd --help | --version\n\n"
-          "options:\n",
+          "       spmd COMMAND --help | --help | --version\n",
           file);
-    cli_print_options(file);
+    fprintf(file, "\n%s:\n", heading);
+    cli_print_options(used, file);
     fputs("\nData is looked for in $SPMD_DATA, then in $XDG_CACHE_HOME/spmdkit (~/.cache/spmdkit), else downloaded.\n"
           "Ctrl-C ends a training after its step, with its results. Exit codes: 0 ok, 1 failed, 2 bad usage, "
           "130 interrupted.\n",
@@ -45,13 +45,18 @@ int cli_refused(const cli_options *options, spmd_status status)
     return status == SPMD_EINVAL || status == SPMD_EAXIS ? CLI_USAGE : CLI_FAILED;
 }
 
-static const struct {
-    const char *name;
-    int (*run)(const cli_options *options);
-} commands[] = {
-    {"train", cmd_train},         {"compare", cmd_compare}, {"sweep", cmd_sweep}, {"lesson", cmd_lesson},
-    {"eval", cmd_eval},           {"report", cmd_report},   {"watch", cmd_watch}, {"predictions", cmd_predictions},
-    {"confusion", cmd_confusion}, {"info", cmd_info}};
+static const cli_command commands[] = {
+    {"train", CLI_TRAIN, 1, cmd_train},
+    {"compare", CLI_COMPARE, 1, cmd_compare},
+    {"sweep", CLI_SWEEP, 1, cmd_sweep},
+    {"lesson", CLI_LESSON, 1, cmd_lesson},
+    {"eval", CLI_EVAL, 0, cmd_eval},
+    {"predictions", CLI_SHOW, 0, cmd_predictions},
+    {"confusion", CLI_SHOW, 0, cmd_confusion},
+    {"report", CLI_REPORT, CLI_WORDS, cmd_report},
+    {"watch", CLI_WATCH, CLI_WORDS, cmd_watch},
+    {"info", CLI_INFO, 0, cmd_info},
+};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int unknown_command(const char *command)
@@ -65,26 +70,36 @@ static int unknown_command(const char *command)
                      cli_nearest(command, names));
 }
 
+static int run_command(const cli_command *command, int argc, char **argv)
+{
+    cli_options options;
+    for (int k = 2; k < argc; k++)
+        if (strcmp(argv[k], "--help") == 0) {
+            char heading[32];
+            snprintf(heading, sizeof heading, "options of %s", command->name);
+            print_help(heading, command->id, stdout);
+            return CLI_OK;
+        }
+    if (!cli_parse(command, argc, argv, 2, &options))
+        return CLI_USAGE;
+    int code = cli_check(&options);
+    return code == CLI_OK ? command->run(&options) : code;
+}
+
 static int run(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
-    cli_options options;
     if (!*command || strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0) {
-        print_help(*command ? stdout : stderr);
+        print_help("options, of which each command has some", CLI_ALL, *command ? stdout : stderr);
         return *command ? CLI_OK : CLI_USAGE;
     }
     if (strcmp(command, "--version") == 0) {
         printf("spmdkit %s\n", SPMD_VERSION);
         return CLI_OK;
     }
-    for (int k = 2; k < argc; k++)
-        if (strcmp(argv[k], "--help") == 0) {
-            print_help(stdout);
-            return CLI_OK;
-        }
     for (int k = 0; k < COMMANDS; k++)
         if (strcmp(command, commands[k].name) == 0)
-            return cli_parse(command, argc, argv, 2, &options) ? commands[k].run(&options) : CLI_USAGE;
+            return run_command(&commands[k], argc, argv);
     return unknown_command(command);
 }
 

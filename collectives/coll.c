@@ -72,15 +72,15 @@ static spmd_status meet_mailed(spmd_ctx *ctx, const spmd_kernel_args *args, size
     return spmd__meet_mail(ctx, &coll->all, signature, &mail);
 }
 
-/* Only out of place: what is overwritten in place has just been read and is in the caches. */
-static bool worth_streaming(const spmd_kernel_args *args, int64_t in_bytes, int shards)
+/* Of inputs and outputs on all shards. 0 in place: what is overwritten has just been read and is in the caches. */
+static int64_t footprint(const spmd_kernel_args *args, int64_t in_bytes, int shards)
 {
     int64_t bytes = in_bytes;
     if (args->in[0].data == args->out[0].data)
-        return false;
+        return 0;
     for (int k = 0; k < args->nout; k++)
         bytes += (int64_t)spmd__view_bytes(&args->out[k]);
-    return spmd__use_stream(shards * bytes);
+    return shards * bytes;
 }
 
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
@@ -94,9 +94,11 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     spmd__group(ctx, &args->attr->axes, &coll->all);
     coll->n = coll->all.n;
     coll->me = coll->all.me;
-    coll->copy = worth_streaming(args, bytes, coll->n) ? spmd__stream : spmd__copy;
+    bool mailable = !post && coll->n > 1;
+    spmd_way way = spmd__coll_way(spmd_ctx_mesh(ctx), coll->n, mailable ? packed : -1, footprint(args, bytes, coll->n));
+    coll->copy = way == SPMD_WAY_STREAM ? spmd__stream : spmd__copy;
     coll->backwards = false;
-    coll->mailed = !post && coll->n > 1 && spmd__use_mail(packed);
+    coll->mailed = way == SPMD_WAY_MAIL;
     if (post)
         coll->posts[0] = *post;
     else if (!coll->mailed)

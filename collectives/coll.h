@@ -98,9 +98,25 @@ typedef struct spmd_fold {
 } spmd_fold;
 void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count);
 
-/* --- which way --- */
-bool spmd__use_mail(int64_t bytes);   /* for a message of so many bytes? */
-bool spmd__use_stream(int64_t bytes); /* for so many bytes of inputs and outputs on all shards? */
+/* --- which way: they all give the same bits --- */
+typedef enum spmd_way {
+    SPMD_WAY_ANY,    /* not a way: the table chooses */
+    SPMD_WAY_MAIL,   /* one meeting, but every shard reads all messages and does the whole work */
+    SPMD_WAY_DIRECT, /* straight from inputs to outputs: two meetings, and the work of a reduction is shared */
+    SPMD_WAY_STREAM  /* the same past the caches */
+} spmd_way;
+/* A row of select.c's table, for teams of up to so many members. In bytes: by mail up to, of a message; past the caches
+ * from, of inputs and outputs on all shards. */
+typedef struct spmd_coll_limits {
+    int members;
+    int64_t mail, stream;
+} spmd_coll_limits;
+extern const spmd_coll_limits spmd__coll_limits[];
+extern const int spmd__coll_nlimits;
+/* message: -1 if the call cannot go by mail; footprint: 0 if it must not go past the caches. */
+spmd_way spmd__coll_way(const spmd_mesh *mesh, int members, int64_t message, int64_t footprint);
+/* For the bench, between launches: from here on this way wherever it can be gone. */
+void spmd__force_way(spmd_mesh *mesh, spmd_way way);
 
 /* --- moving --- */
 /* Where the elements of a piece lie in a block that n pieces make up: piece `k`, in runs of `run` elements, the runs of

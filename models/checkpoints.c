@@ -1,5 +1,6 @@
 /* Checkpoints: what is written, what is kept, what must fit when it is read again. */
 #include "models/checkpoints.h"
+#include "models/data/safetensors_entry.h"
 #include "models/safetensors.h"
 #include "models/train_internal.h"
 #include <dirent.h>
@@ -108,10 +109,11 @@ static spmd_status read_info(const spmd_safetensors *file, const char *path, spm
     return SPMD_OK;
 }
 
-static spmd_status open_info(const char *path, spmd_checkpoint_info *out)
+/* `whole`: only if all of the file is undamaged, which takes reading all of it. */
+static spmd_status open_info(const char *path, bool whole, spmd_checkpoint_info *out)
 {
     spmd_safetensors *file;
-    SPMD_TRY(spmd_safetensors_open(path, &file));
+    SPMD_TRY(whole ? spmd_safetensors_open(path, &file) : spmd_safetensors_open_header(path, &file));
     spmd_status status = read_info(file, path, out);
     spmd_safetensors_close(file);
     return status;
@@ -191,7 +193,7 @@ static spmd_status find_newest(const char *folder, spmd_checkpoint_info *out, ch
     for (int k = 0; k < n && status != SPMD_OK; k++) {
         status = step_path(folder, steps[k], path);
         if (status == SPMD_OK)
-            status = open_info(path, out);
+            status = open_info(path, true, out);
         if (status != SPMD_OK && !first[0])
             snprintf(first, sizeof first, "%s", spmd_last_error());
     }
@@ -212,12 +214,12 @@ spmd_status spmd_checkpoints_find(const char *folder, bool best, spmd_checkpoint
         notice[0] = 0;
     SPMD_CHECK(stat(folder, &info) == 0, SPMD_EIO, "no checkpoints at %s: %s", folder, strerror(errno));
     if (!S_ISDIR(info.st_mode))
-        return open_info(folder, out);
+        return open_info(folder, true, out);
     if (!best)
         return find_newest(folder, out, notice, size);
     SPMD_CHECK(snprintf(path, sizeof path, "%s/" BEST, folder) < (int)sizeof out->path, SPMD_EINVAL,
                "the path of %s is too long", folder);
-    return open_info(path, out);
+    return open_info(path, true, out);
 }
 
 static spmd_status make_folder(const char *folder)
@@ -287,8 +289,9 @@ spmd_status spmd_checkpoints_save(spmd_trainer *t, const char *folder, int keep,
     describe(t, score, &info);
     SPMD_TRY(write_trainer(t, &info, path));
     snprintf(best, sizeof best, "%.*s/" BEST, (int)strlen(folder), folder);
-    bool first = !isnan(score) && (open_info(best, &before) != SPMD_OK || isnan(before.score));
-    if (first || score > before.score) /* no score is above nothing */
+    bool first = !isnan(score) && (open_info(best, false, &before) != SPMD_OK || isnan(before.score));
+    bool is_best = first || score > before.score; /* no score is above nothing */
+    if (is_best && !spmd__safetensors_link(path, best))
         SPMD_TRY(write_trainer(t, &info, best));
     return remove_old(folder, keep);
 }

@@ -1,7 +1,8 @@
 /* Checkpoints of a training: one safetensors file each, in a folder of their own.
  *
  *   step-000000400.safetensors   parameters ("w1"), optimizer state ("mu/w1"); the rest in the metadata
- *   best.safetensors             the one with the highest score, if scores were given
+ *   best.safetensors             the one with the highest score, if scores were given: a second name of that file
+ *                                where the file system has such, else a copy
  *
  * A file is written whole or not at all, so whatever ends a program, the newest file is complete. The order of the
  * examples and all start values are functions of (seed, step): those two are the data's position and the random state,

@@ -29,6 +29,8 @@ typedef struct spmd_safetensor {
 /* Errors: EIO cannot be opened or read; EDATA malformed; EUNSUPPORTED a dtype or rank this toolkit does not have;
  * ENOMEM. */
 SPMD_API spmd_status spmd_safetensors_open(const char *path, spmd_safetensors **out);
+/* The same without reading the data: every tensor's data is NULL, and a checksum is not checked. */
+SPMD_API spmd_status spmd_safetensors_open_header(const char *path, spmd_safetensors **out);
 SPMD_API void spmd_safetensors_close(spmd_safetensors *file); /* NULL is fine */
 
 /* Tensors in the order of their data; NULL if i is out of range. */

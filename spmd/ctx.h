@@ -89,7 +89,8 @@ struct spmd_mesh {
     int cores;      /* in the affinity mask at creation */
     int timeout_ms; /* 0: no bound */
     bool pin;
-    uint64_t seed; /* host-strict: of its delays */
+    uint64_t seed;  /* host-strict: of its delays */
+    int forced_way; /* spmd_way of collectives/coll.h; 0 but in a bench */
     spmd_fault_hook_fn *fault_hook;
     void *fault_user;
 

@@ -55,16 +55,15 @@ static bool make_folders(const char *path)
 bool page_open(page *p, const char *folder, const char *title, FILE *people)
 {
     *p = (page){.people = people};
-    char path[600];
     if (!*folder || (size_t)snprintf(p->folder, sizeof p->folder, "%s", folder) >= sizeof p->folder) {
         fprintf(stderr, "spmd: --out '%s': needs the name of a folder, of at most %zu letters\n", folder,
                 sizeof p->folder - 1);
         return false;
     }
-    snprintf(path, sizeof path, "%s/report.html", folder);
-    p->html = make_folders(folder) ? fopen(path, "w") : NULL;
+    snprintf(p->path, sizeof p->path, "%s/report.html", folder);
+    p->html = make_folders(folder) ? fopen(p->path, "w") : NULL;
     if (!p->html) {
-        fprintf(stderr, "spmd: cannot write the report '%s': %s. Choose another folder with --out\n", path,
+        fprintf(stderr, "spmd: cannot write the report '%s': %s. Choose another folder with --out\n", p->path,
                 strerror(errno));
         return false;
     }
@@ -87,8 +86,8 @@ bool page_close(page *p)
     bool bad = ferror(p->html) != 0;
     bad = fclose(p->html) != 0 || bad;
     if (bad)
-        fprintf(stderr, "spmd: cannot write the report '%s/report.html': %s. Free some space or choose another --out\n",
-                p->folder, strerror(errno));
+        fprintf(stderr, "spmd: cannot write the report '%s': %s. Free some space or choose another --out\n", p->path,
+                strerror(errno));
     if (p->failed)
         fprintf(stderr, "spmd: out of memory for a part of the report\n");
     return !bad && !p->failed;

@@ -13,7 +13,7 @@ enum { PAGE_MAX_LIST = 64, PAGE_NAME = 64, PAGE_MAX_COLUMNS = 16 };
  * beside it as files. Functions that write never fail by themselves: page_close tells whether all of it was written. */
 typedef struct page {
     FILE *html, *people;
-    char folder[512];
+    char folder[512], path[600]; /* path: of the page itself */
     char sections[PAGE_MAX_LIST][PAGE_NAME], pictures[PAGE_MAX_LIST][PAGE_NAME];
     int nsections, npictures;
     bool open; /* a section is */

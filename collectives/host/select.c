@@ -1,30 +1,53 @@
-/* Which way a message goes, all giving the same bits: up to so many bytes by mail (meet.h: one meeting, but every
- * shard does the whole work), above that straight from inputs to outputs (two meetings, and the work of a
- * reduction is shared).
- *
- * The limit is measured. To find it again, build once with SPMD_MAIL_BYTES as 1 and once as 8192, run
- * bench_collectives of both in turns for psum, all_gather and psum_scatter from 64 bytes to 8 KiB on 2, 4 and 8
- * devices, and take the largest size that is not slower for any of them.
- *
- * Results are written past the caches when inputs and outputs of all shards do not fit into the last-level cache, but
- * into no more than LARGEST_CACHE: a virtual machine is told of caches that it shares with others. Measured as above,
- * out of place, from 1 to 128 MiB: a tenth to a third faster above, slower below. */
+/* Which way a call goes. The rows are what `bench_collectives --choice` measures and prints: two cores of an Intel Xeon
+ * of 2.1 GHz. A virtual machine is told of caches that it shares with others, so of the cache's size and the row the
+ * smaller one counts. */
 #include "collectives/coll.h"
+#include "spmd/ctx.h"
 #include <unistd.h>
 
-bool spmd__use_mail(int64_t bytes)
-{
-    return bytes <= SPMD_MAIL_BYTES;
-}
+const spmd_coll_limits spmd__coll_limits[] = {
+    /* members up to, by mail up to, past the caches from */
+    {2, 2048, 25165824},
+    {4, 2048, 25165824},
+    {8, 2048, 25165824},
+    {64, 2048, 25165824},
+};
+const int spmd__coll_nlimits = sizeof spmd__coll_limits / sizeof *spmd__coll_limits;
 
-bool spmd__use_stream(int64_t bytes)
+static bool worth_streaming(const spmd_coll_limits *row, int64_t footprint)
 {
-    enum { LARGEST_CACHE = 24 << 20, LEAST = 1 << 20 };
+    enum { LEAST = 1 << 20 };
     long cache = 0;
-    if (bytes < LEAST) /* most calls: the system is not asked */
+    if (footprint < LEAST) /* most calls: the system is not asked */
         return false;
 #ifdef _SC_LEVEL3_CACHE_SIZE
     cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-    return bytes >= (cache > 0 && cache < LARGEST_CACHE ? cache : LARGEST_CACHE);
+    return footprint >= (cache > 0 && cache < row->stream ? cache : row->stream);
+}
+
+spmd_way spmd__coll_way(const spmd_mesh *mesh, int members, int64_t message, int64_t footprint)
+{
+    bool mailable = message >= 0 && message <= SPMD_MAIL_BYTES;
+    switch (mesh->forced_way) {
+    case SPMD_WAY_MAIL:
+        return mailable ? SPMD_WAY_MAIL : SPMD_WAY_DIRECT;
+    case SPMD_WAY_DIRECT:
+        return SPMD_WAY_DIRECT;
+    case SPMD_WAY_STREAM:
+        return footprint > 0 ? SPMD_WAY_STREAM : SPMD_WAY_DIRECT;
+    default:
+        break;
+    }
+    const spmd_coll_limits *row = spmd__coll_limits;
+    while (row->members < members)
+        row++;
+    if (mailable && message <= row->mail)
+        return SPMD_WAY_MAIL;
+    return worth_streaming(row, footprint) ? SPMD_WAY_STREAM : SPMD_WAY_DIRECT;
+}
+
+void spmd__force_way(spmd_mesh *mesh, spmd_way way)
+{
+    mesh->forced_way = way;
 }

@@ -189,7 +189,7 @@ static spmd_status check_sum(const spmd_safetensors *f, uLong crc, const char *w
     return SPMD_OK;
 }
 
-static spmd_status open_file(spmd_safetensors *f, FILE *file)
+static spmd_status read_file(spmd_safetensors *f, FILE *file, bool data)
 {
     char *json = NULL, want[SAFETENSORS_DIGITS + 1] = "";
     size_t length = 0;
@@ -205,11 +205,13 @@ static spmd_status open_file(spmd_safetensors *f, FILE *file)
     free(json);
     SPMD_TRY(status);
     SPMD_TRY(read_entries(f, data_bytes));
+    if (!data)
+        return SPMD_OK;
     SPMD_TRY(read_data(f, file));
     return want[0] ? check_sum(f, crc, want) : SPMD_OK;
 }
 
-spmd_status spmd_safetensors_open(const char *path, spmd_safetensors **out)
+static spmd_status open_file(const char *path, bool data, spmd_safetensors **out)
 {
     *out = NULL;
     FILE *file = fopen(path, "rb");
@@ -219,13 +221,23 @@ spmd_status spmd_safetensors_open(const char *path, spmd_safetensors **out)
     if (!f || !(f->path = strdup(path)))
         status = SPMD_FAIL(SPMD_ENOMEM, "%s: no memory to open it", path);
     else
-        status = open_file(f, file);
+        status = read_file(f, file, data);
     fclose(file);
     if (status == SPMD_OK)
         *out = f;
     else
         spmd_safetensors_close(f);
     return status;
+}
+
+spmd_status spmd_safetensors_open(const char *path, spmd_safetensors **out)
+{
+    return open_file(path, true, out);
+}
+
+spmd_status spmd_safetensors_open_header(const char *path, spmd_safetensors **out)
+{
+    return open_file(path, false, out);
 }
 
 void spmd_safetensors_close(spmd_safetensors *f)

@@ -1,4 +1,4 @@
-/* Private: one entry of a safetensors header. */
+/* Private: what the files that read and write safetensors share. */
 #ifndef MODELS_DATA_SAFETENSORS_ENTRY_H
 #define MODELS_DATA_SAFETENSORS_ENTRY_H
 
@@ -20,5 +20,9 @@ const char *spmd__safetensors_dtype(spmd_dtype dtype); /* "F32", as headers name
  * zeros in their place, and the data. */
 #define SAFETENSORS_CHECKED "{\"__metadata__\":{\"" SPMD_SAFETENSORS_CRC32 "\":\""
 enum { SAFETENSORS_DIGITS = 8 };
+
+/* Gives the file `from` a second name, which becomes that file or stays what it was; nothing is copied. false: it
+ * cannot be done, as on a file system without such links. */
+bool spmd__safetensors_link(const char *from, const char *to);
 
 #endif

@@ -148,3 +148,19 @@ spmd_status spmd_safetensors_write(const char *path, const spmd_safetensors_cont
     sync_folder(path);
     return SPMD_OK;
 }
+
+bool spmd__safetensors_link(const char *from, const char *to)
+{
+    char temporary[PATH_MAX];
+    if (snprintf(temporary, sizeof temporary, "%s.tmp", to) >= PATH_MAX)
+        return false;
+    unlink(temporary); /* of a program that was killed before it could rename it */
+    if (link(from, temporary) != 0)
+        return false;
+    if (rename(temporary, to) != 0) {
+        unlink(temporary);
+        return false;
+    }
+    sync_folder(to);
+    return true;
+}

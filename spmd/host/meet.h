@@ -59,7 +59,7 @@ typedef struct spmd_mail {
     size_t bytes; /* the same on every member that makes the same call; at most SPMD_MAIL_BYTES */
     char *inbox;  /* the others' messages by place, spmd__mail_size(bytes) apart */
 } spmd_mail;
-enum { SPMD_MAIL_BYTES = 2048 };
+enum { SPMD_MAIL_BYTES = 4096 };
 size_t spmd__mail_size(size_t bytes); /* whole lines are read, and the first one holds the call's hash as well */
 
 /* spmd__meet_mail - the same with mail: as quick as a meeting can be, and no second one is needed, since the message is

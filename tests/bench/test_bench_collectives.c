@@ -1,6 +1,7 @@
 /* bench_collectives from outside, at tiny sizes: what scripts rely on, right results for every row, dtype and mesh, and
  * bad usage. Times are never looked at, only that there are some. */
 #include "bench/coll_rows.h"
+#include "collectives/coll.h"
 #include "tests/bench/bench_output.h"
 
 START_TEST(lines_for_scripts)
@@ -88,6 +89,64 @@ START_TEST(barrier)
 }
 END_TEST
 
+/* Whether rows of the table of ways make sense: teams grow to all devices, and what goes by mail fits and shrinks. */
+static void check_rows(const spmd_coll_limits *rows, int n)
+{
+    ck_assert_int_eq(rows[n - 1].members, SPMD_MAX_DEVICES);
+    for (int k = 0; k < n; k++) {
+        ck_assert(rows[k].mail >= 0 && rows[k].mail <= SPMD_MAIL_BYTES && rows[k].stream >= 1 << 20);
+        ck_assert(k == 0 || (rows[k].members > rows[k - 1].members && rows[k].mail <= rows[k - 1].mail));
+    }
+}
+
+START_TEST(the_table_of_ways)
+{
+    check_rows(spmd__coll_limits, spmd__coll_nlimits);
+}
+END_TEST
+
+static int64_t integer(const cJSON *object, const char *key)
+{
+    return (int64_t)number(object, key);
+}
+
+/* The table is measured again: for people the text that stands in select.c, for scripts lines. */
+START_TEST(the_table_of_ways_is_made)
+{
+    static char text[TEXT];
+    spmd_coll_limits rows[16];
+    int n = 0;
+    ck_assert_int_eq(run_bench("bench_collectives", _i ? "--choice -n 1 -w 0 -e 1M --json" : "--choice -n 1 -w 0 -e 1M",
+                               false, text),
+                     0);
+    for (char *line = strtok(text, "\n"); line && n < 16; line = strtok(NULL, "\n")) {
+        spmd_coll_limits *row = &rows[n], has = {0};
+        long long mail, stream, has_mail, has_stream;
+        if (_i) {
+            cJSON *object = cJSON_Parse(line);
+            ck_assert_msg(cJSON_IsObject(object), "not a JSON object: %s", line);
+            *row = (spmd_coll_limits){(int)number(object, "members"), integer(object, "mail_bytes"),
+                                      integer(object, "stream_bytes")};
+            has = (spmd_coll_limits){row->members, integer(object, "table_mail_bytes"),
+                                     integer(object, "table_stream_bytes")};
+            cJSON_Delete(object);
+        } else if (sscanf(line, "    {%d, %lld, %lld}, /* {%d, %lld, %lld} */", &row->members, &mail, &stream,
+                          &has.members, &has_mail, &has_stream) == 6) {
+            *row = (spmd_coll_limits){row->members, mail, stream};
+            has = (spmd_coll_limits){has.members, has_mail, has_stream};
+        } else {
+            continue;
+        }
+        ck_assert_int_lt(n, spmd__coll_nlimits);
+        const spmd_coll_limits *want = &spmd__coll_limits[n++];
+        ck_assert_int_eq(row->members, want->members);
+        ck_assert(has.members == want->members && has.mail == want->mail && has.stream == want->stream);
+    }
+    ck_assert_int_eq(n, spmd__coll_nlimits);
+    check_rows(rows, n);
+}
+END_TEST
+
 START_TEST(usage)
 {
     static const usage_row rows[] = {
@@ -104,6 +163,8 @@ START_TEST(usage)
         {"--mesh x=2,y=2 --axes z", "'z' is not an axis"},
         {"--mesh x=2,y=2 --axes x,x", "twice"},
         {"--dtype f64", "f64"},
+        {"--choice -e 64K", "--choice -e 65536: where caches end is looked for from 1M"},
+        {"--choice --devices 2", "--choice measures on meshes of its own"},
         {"--json=yes", "--json takes no value"},
     };
     check_usage("bench_collectives", rows, sizeof rows / sizeof *rows);
@@ -112,4 +173,5 @@ END_TEST
 
 SPMD_TEST_MAIN("bench_collectives", tcase_add_test(tc, lines_for_scripts);
                tcase_add_loop_test(tc, every_row_is_right, 0, 8 * 5); tcase_add_test(tc, wrong_elements_are_counted);
-               tcase_add_test(tc, barrier); tcase_add_test(tc, usage);)
+               tcase_add_test(tc, barrier); tcase_add_test(tc, the_table_of_ways);
+               tcase_add_loop_test(tc, the_table_of_ways_is_made, 0, 2); tcase_add_test(tc, usage);)

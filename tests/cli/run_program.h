@@ -93,4 +93,13 @@ static inline void expect_keys(const cJSON *object, const char *const *keys)
         ck_assert_msg(cJSON_HasObjectItem(object, keys[k]), "the object has no '%s'", keys[k]);
 }
 
+/* "report" is the page's file, of which `name` is the path in the test's folder. */
+static inline void expect_report(const cJSON *object, const char *name)
+{
+    char path[128];
+    const char *got = cJSON_GetStringValue(cJSON_GetObjectItem(object, "report"));
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    ck_assert_str_eq(got ? got : "no report", path);
+}
+
 #endif

@@ -47,7 +47,19 @@ START_TEST(usage)
         {"train mlp --batch 511 --devices 2", 2, "",
          "batch 511 cannot be cut evenly over 2 devices along 'data': use 510 or 512"},
         {"train mlp --dataset synthetic --batch 65536", 2, "", "more than the"},
-        {"info --steps 3", 2, "", "info takes no option but --json"},
+        {"train mlp --dtype f31", 2, "", "f31"},
+        {"train mlp --keep 2", 2, "", "give --checkpoint DIR"},
+        {"train mlp --every 2", 2, "", "give --checkpoint DIR"},
+        {"sweep", 2, "", "which model? mlp or shared-mlp"},
+        {"sweep mlp --dataset mnist", 2, "", "sweep computes on generated data"},
+        {"compare cnn", 2, "", "no model 'cnn'"},
+        {"compare mlp --repeats 3", 2, "", "--repeats is for shared-mlp"},
+        {"compare mlp --dataset mnist", 2, "", "compare computes on generated data"},
+        {"lesson training --repeats 3", 2, "", "--repeats is for shared-mlp"},
+        {"lesson multi-device --steps 3", 2, "", "--steps and --all are for the lesson training"},
+        {"lesson multi-device --dataset mnist", 2, "", "lesson multi-device computes on generated data"},
+        {"predictions --checkpoint x --lr 1", 2, "", "are for training a model: without --checkpoint x"},
+        {"eval --help", 0, "options of eval:", ""},
         {SMALL "--log %s/none/log.jsonl", 1, "", "Make its folder first: mkdir -p"},
         {SMALL "--log /dev/full", 1, "", "cannot write the log '/dev/full': No space left"},
     };
@@ -60,6 +72,53 @@ START_TEST(usage)
         ck_assert_msg(strstr(e.err, rows[k].err) != NULL, "'%s': no '%s' in: %s", rows[k].arguments, rows[k].err,
                       e.err);
         end_free(&e);
+    }
+}
+END_TEST
+
+/* Every command refuses what it would only overlook: options of other commands, and names of nothing. */
+START_TEST(nothing_is_overlooked)
+{
+    static const struct {
+        const char *command, *unused; /* the options that it does not use */
+    } rows[] = {
+        {"train mlp", "batches= out= quick full all open"},
+        {"compare mlp", "mode= eval log= checkpoint= every= keep= resume batches= out= quick full all open"},
+        {"sweep mlp", "batch= steps= eval log= checkpoint= every= keep= resume quick full all open"},
+        {"lesson training", "eval log= checkpoint= every= keep= resume batches="},
+        {"eval",
+         "steps= lr= schedule= optimizer= width= repeats= eval log= every= keep= resume batches= out= quick full "
+         "all open"},
+        {"predictions", "repeats= eval log= every= keep= resume batches= quick full all"},
+        {"confusion", "repeats= eval log= every= keep= resume batches= quick full all"},
+        {"report x",
+         "devices= mesh= backend= dtype= seed= dataset= mode= batch= steps= lr= schedule= optimizer= width= "
+         "repeats= eval log= checkpoint= every= keep= resume batches= quick full all"},
+        {"watch x", "devices= mesh= backend= dtype= seed= dataset= mode= batch= steps= lr= schedule= optimizer= width= "
+                    "repeats= eval log= checkpoint= every= keep= resume batches= out= quick full all open"},
+        {"info", "devices= mesh= backend= dtype= seed= dataset= mode= batch= steps= lr= schedule= optimizer= width= "
+                 "repeats= eval log= checkpoint= every= keep= resume batches= out= quick full all open"},
+    };
+    static const char *const named[] = {"mode", "backend", "dtype", "dataset", "optimizer", "schedule", NULL};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        char list[512], arguments[128], want[128];
+        snprintf(list, sizeof list, " %s ", rows[k].unused);
+        for (int n = 0; named[n]; n++) { /* a name that nothing has is refused in either case */
+            snprintf(arguments, sizeof arguments, "%s --%s atuo", rows[k].command, named[n]);
+            ended e = run(arguments);
+            snprintf(want, sizeof want, " %s= ", named[n]);
+            snprintf(want, sizeof want, strstr(list, want) ? "does not use --%s" : "atuo", named[n]);
+            ck_assert_msg(e.code == 2 && strstr(e.err, want), "'%s': exit code %d: %s", arguments, e.code, e.err);
+            end_free(&e);
+        }
+        for (const char *name = strtok(list, " "); name; name = strtok(NULL, " ")) {
+            snprintf(arguments, sizeof arguments, "%s --%s%s", rows[k].command, name, strchr(name, '=') ? "1" : "");
+            snprintf(want, sizeof want, "%.*s does not use --%.*s. ", (int)strcspn(rows[k].command, " "),
+                     rows[k].command, (int)strcspn(name, "="), name);
+            ended e = run(arguments);
+            ck_assert_msg(e.code == 2 && strstr(e.err, want), "'%s': exit code %d: %s", arguments, e.code, e.err);
+            end_free(&e);
+        }
     }
 }
 END_TEST
@@ -196,7 +255,8 @@ START_TEST(interrupt_ends_after_the_step)
 END_TEST
 
 SPMD_TEST_MAIN("cli", tcase_add_checked_fixture(tc, make_folder, remove_folder); tcase_add_test(tc, usage);
-               tcase_add_test(tc, info); tcase_add_test(tc, train_for_scripts); tcase_add_test(tc, train_for_people);
+               tcase_add_test(tc, nothing_is_overlooked); tcase_add_test(tc, info);
+               tcase_add_test(tc, train_for_scripts); tcase_add_test(tc, train_for_people);
                tcase_add_test(tc, nan_is_a_failure);
 
                tcase_add_test(tc, interrupt_ends_after_the_step);)

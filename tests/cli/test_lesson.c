@@ -69,6 +69,7 @@ START_TEST(a_lesson_runs_to_its_end)
     ck_assert_msg(e.code == 0, "exit code %d: %s", e.code, e.err);
     cJSON *done = last_object(e.out, &lines);
     expect_keys(done, (const char *const[]){"report", "pictures", "sections", NULL});
+    expect_report(done, "lesson/report.html");
     char *html = read_file("lesson/report.html");
     for (int k = 0; lessons[_i].sections[k]; k++) {
         char tag[64];

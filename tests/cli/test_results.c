@@ -92,6 +92,7 @@ START_TEST(confusion_rows_sum_to_the_classes)
     ck_assert_int_eq(c, 10);
     cJSON *eval = run_for_object("eval --dataset synthetic --json --checkpoint %s/saved");
     ck_assert_double_eq_tol(right / 10000, number_of(eval, "test_accuracy"), 1e-9);
+    expect_report(o, "page/report.html");
     char *html = read_file("page/report.html");
     ck_assert_ptr_nonnull(strstr(html, "<section id=\"confusion\">"));
     free(html);
@@ -106,6 +107,7 @@ START_TEST(predictions_without_a_checkpoint)
     ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItem(o, "predictions")), 25);
     double confidence = number_of(cJSON_GetArrayItem(cJSON_GetObjectItem(o, "predictions"), 0), "confidence");
     ck_assert(confidence > 0.1 && confidence <= 1);
+    expect_report(o, "page/report.html");
     cJSON_Delete(o);
 }
 END_TEST
@@ -114,7 +116,9 @@ START_TEST(logs_become_a_page_and_a_picture_of_letters)
 {
     cJSON_Delete(run_for_object(SMALL "--steps 30 --log %s/a.jsonl"));
     cJSON_Delete(run_for_object(SMALL "--steps 20 --optimizer sgd --log %s/b.jsonl"));
-    cJSON_Delete(run_for_object("report --json --out %s/page %s/a.jsonl"));
+    cJSON *o = run_for_object("report --json --out %s/page %s/a.jsonl");
+    expect_report(o, "page/report.html");
+    cJSON_Delete(o);
     char *html = read_file("page/report.html");
     ck_assert_ptr_nonnull(strstr(html, "<section id=\"curve\">"));
     free(html);

@@ -4,10 +4,22 @@
 #include "tests/models/tiny_training.h"
 #include <dirent.h>
 #include <math.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 static char folder[PATH_SIZE];
+
+static bool no_links; /* the file system has none */
+
+/* In place of the C library's. */
+int link(const char *from, const char *to)
+{
+    errno = EPERM;
+    return no_links ? -1 : linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
 
 static void make(void)
 {
@@ -97,6 +109,50 @@ START_TEST(the_last_and_the_best_are_kept)
     ck_assert_str_eq(info.model, "mlp");
     ck_assert_int_eq(info.config.width, 16);
     ck_spmd_fails(spmd_checkpoints_save(t.trainer, folder, 0, NAN), SPMD_EINVAL, "keep is 0");
+    tiny_end(&t);
+}
+END_TEST
+
+static struct stat stat_in_folder(const char *name)
+{
+    char path[PATH_SIZE];
+    struct stat info;
+    ck_assert_int_eq(stat(path_in(path, folder, name), &info), 0);
+    return info;
+}
+
+/* The best one is written once, and only its header is read to know its score; where files cannot have two names, and
+ * after a kill in between, it is there as well. */
+START_TEST(the_best_is_a_second_name)
+{
+    tiny t;
+    spmd_checkpoint_info info;
+    char path[PATH_SIZE];
+    size_t size;
+    tiny_begin(&t, "data=1");
+    tiny_create(&t);
+    tiny_run(&t, 1);
+    no_links = _i == 1;
+    file_write(path_in(path, folder, "best.safetensors.tmp"), "left over", 9);
+    ck_spmd_ok(spmd_checkpoints_save(t.trainer, folder, 1, 0.5));
+    ck_assert_int_eq(files_in_folder(), 2);
+    struct stat step = stat_in_folder("step-000000001.safetensors"), best = stat_in_folder("best.safetensors");
+    ck_assert_int_eq(step.st_ino == best.st_ino, !no_links);
+    tiny_run(&t, 1);
+    ck_spmd_ok(spmd_checkpoints_save(t.trainer, folder, 1, 0.25)); /* removes the best one's first name */
+    ck_spmd_ok(spmd_checkpoints_find(folder, true, &info, NULL, 0));
+    ck_assert(info.step == 1 && info.score == 0.5);
+    uint8_t *bytes = file_read(path_in(path, folder, "best.safetensors"), &size);
+    bytes[size - 1] ^= 1;
+    file_write(path, bytes, size);
+    free(bytes);
+    tiny_run(&t, 1);
+    ck_spmd_ok(spmd_checkpoints_save(t.trainer, folder, 1, 0.25));
+    ck_spmd_fails(spmd_checkpoints_find(folder, true, &info, NULL, 0), SPMD_EDATA,
+                  "best.safetensors: has the checksum");
+    ck_spmd_ok(spmd_checkpoints_save(t.trainer, folder, 1, 0.75));
+    ck_spmd_ok(spmd_checkpoints_find(folder, true, &info, NULL, 0));
+    ck_assert_int_eq(info.step, 3);
     tiny_end(&t);
 }
 END_TEST
@@ -238,6 +294,7 @@ SPMD_TEST_MAIN("checkpoints", tcase_add_checked_fixture(tc, make, removed);
                tcase_add_loop_test(tc, a_resumed_run_has_the_same_bits, 0, 3);
                tcase_add_test(tc, on_another_number_of_devices_it_stays_close);
                tcase_add_test(tc, the_last_and_the_best_are_kept);
+               tcase_add_loop_test(tc, the_best_is_a_second_name, 0, 2);
                tcase_add_loop_test(tc, what_does_not_fit_is_named, 0, 6);
                tcase_add_loop_test(tc, a_damaged_one_is_passed_over, 0, 6);
                tcase_add_test(tc, a_full_disk_leaves_what_was_there); tcase_add_test(tc, nothing_there);)

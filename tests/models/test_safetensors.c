@@ -78,6 +78,21 @@ START_TEST(safetensors_reads_a_good_file)
 }
 END_TEST
 
+START_TEST(safetensors_reads_only_the_header)
+{
+    write_file(good, GOOD_DATA);
+    ck_spmd_ok(spmd_safetensors_open_header(path, &file));
+    ck_assert_int_eq(spmd_safetensors_count(file), 4);
+    ck_assert_str_eq(spmd_safetensors_metadata(file, "made"), "by hand");
+    ck_assert_int_eq(spmd_safetensors_at(file, 1)->count, 2);
+    for (int i = 0; i < 4; i++)
+        ck_assert_ptr_null(spmd_safetensors_at(file, i)->data);
+    spmd_safetensors_close(file);
+    write_file(good, GOOD_DATA - 1); /* what the file's size tells is still checked */
+    ck_spmd_fails(spmd_safetensors_open_header(path, &file), SPMD_EDATA, "expected");
+}
+END_TEST
+
 START_TEST(safetensors_find_names_the_neighbours)
 {
     write_file(good, GOOD_DATA);
@@ -218,7 +233,7 @@ START_TEST(safetensors_survives_depth)
 END_TEST
 
 SPMD_TEST_MAIN("safetensors", tcase_add_checked_fixture(tc, set_up, tear_down);
-               tcase_add_test(tc, safetensors_reads_a_good_file);
+               tcase_add_test(tc, safetensors_reads_a_good_file); tcase_add_test(tc, safetensors_reads_only_the_header);
                tcase_add_test(tc, safetensors_find_names_the_neighbours);
                tcase_add_test(tc, safetensors_empty_file_of_tensors);
                tcase_add_loop_test(tc, safetensors_refuses, 0, (int)(sizeof bad / sizeof *bad));
