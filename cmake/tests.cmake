@@ -24,6 +24,8 @@ add_library(spmd_harness STATIC ${harness_sources})
 target_link_libraries(spmd_harness PUBLIC spmdkit_testing spmdkit_static spmdkit_flags)
 target_compile_definitions(spmd_harness PUBLIC ${SPMD_DEFINITIONS})
 
+find_program(BASH_PROGRAM bash)
+
 # More devices than cores: pinning and oneDNN's own threads would only fight. libgomp also blinds TSan.
 set(test_environment SPMD_PIN=0 OMP_NUM_THREADS=1 SPMD_GOLDEN_DIR=${PROJECT_SOURCE_DIR}/tests/golden)
 set(test_timeout 300)
@@ -33,7 +35,7 @@ endif()
 if(SPMD_SANITIZE STREQUAL "thread")
     list(APPEND test_environment TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/supp/tsan.txt)
 endif()
-set(emu_environment SPMD_TEST_BACKEND=cuda EMU_DEVICES=16 EMU_POLICY=random)
+set(sharded_tests "") # what runs shard functions runs on emulated devices, too (cmake/emu_tests.cmake)
 file(GLOB_RECURSE tests CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests tests/test_*.c)
 list(FILTER tests EXCLUDE REGEX "^emu/") # cmake/emu_tests.cmake
 foreach(source IN LISTS tests)
@@ -61,8 +63,7 @@ foreach(source IN LISTS tests)
         set_tests_properties(${folder}/${name} PROPERTIES LABELS "cuda;emu"
             ENVIRONMENT "${test_environment};SPMD_CUDA_MEMORY=1")
     endif()
-    # What runs shard functions runs again on the hostile twin of the host backend (test_errors pins host's own texts),
-    # and on emulated CUDA devices.
+    # What runs shard functions runs again on the hostile twin of the host backend (test_errors pins host's own texts).
     if(name STREQUAL "test_huge") # needs half of a small machine's memory
         set_tests_properties(${folder}/${name} PROPERTIES RUN_SERIAL TRUE)
     endif()
@@ -70,27 +71,12 @@ foreach(source IN LISTS tests)
         continue()
     endif()
     if(folder MATCHES "^(spmd|collectives|kernels)$"
-            OR name MATCHES "^test_(optim|mlp|shared_mlp|train|allocations|checkpoints|predict)$")
+            OR name MATCHES "^test_(optim|mlp|shared_mlp|step_bits|train|allocations|checkpoints|predict)$")
         add_test(NAME strict/${folder}/${name} COMMAND ${name}
             WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
         set_tests_properties(strict/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS strict
             SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};SPMD_TEST_BACKEND=host-strict")
-        if(SPMD_CUDA STREQUAL "EMU")
-            set(slab 4) # MiB; small ones, because emulated memory is filled with NaN when it is taken
-            if(name MATCHES "^test_(large|coll_faults)$")
-                set(slab 160)
-            endif()
-            add_test(NAME emu/${folder}/${name} COMMAND ${name}
-                WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
-            set_tests_properties(emu/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu
-                SKIP_RETURN_CODE 77 ENVIRONMENT "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=${slab}")
-            if(name MATCHES "^test_(psum|gather|exchange|groups)$") # GPUs that cannot reach each other
-                add_test(NAME emu/copy/${name} COMMAND ${name}
-                    WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
-                set_tests_properties(emu/copy/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS emu ENVIRONMENT
-                    "${test_environment};${emu_environment};SPMD_CUDA_MEMORY=4;SPMD_CUDA_TRANSPORT=copy")
-            endif()
-        endif()
+        list(APPEND sharded_tests ${folder}/${name})
     endif()
 endforeach()
 
@@ -109,13 +95,6 @@ if(TARGET spmd_emu)
     include(cmake/emu_tests.cmake)
 endif()
 
-if(TARGET spmd_emu)
-    add_test(NAME emu/examples/02_own_kernel COMMAND 02_own_kernel cuda)
-    set_tests_properties(emu/examples/02_own_kernel PROPERTIES TIMEOUT ${test_timeout} LABELS emu
-        ENVIRONMENT "${test_environment};${emu_environment}"
-        PASS_REGULAR_EXPRESSION "4 device.s.: mean swish 0.90521[0-9]*, d/db 0.1131") # host's
-endif()
-
 # The installed package, used by another project.
 add_test(NAME install/consumer COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY_DIR}
     -DSOURCE=${PROJECT_SOURCE_DIR}/tests/install -DTYPE=${CMAKE_BUILD_TYPE} "-DFLAGS=${sanitize}"
@@ -123,7 +102,6 @@ add_test(NAME install/consumer COMMAND ${CMAKE_COMMAND} -DBUILD=${PROJECT_BINARY
 set_tests_properties(install/consumer PROPERTIES TIMEOUT ${test_timeout} LABELS install
     ENVIRONMENT "${test_environment}")
 
-find_program(BASH_PROGRAM bash)
 if(BASH_PROGRAM AND EXISTS ${PROJECT_SOURCE_DIR}/tests/lint.sh)
     add_test(NAME lint COMMAND ${BASH_PROGRAM} ${PROJECT_SOURCE_DIR}/tests/lint.sh)
     set_tests_properties(lint PROPERTIES TIMEOUT 300)

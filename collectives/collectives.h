@@ -9,8 +9,9 @@
  *        index, every index once, NULL in options: none. The result varies, groups being different. Gathered, scattered
  *        and exchanged blocks go in the order of the list, and the groups must have one size (N is then that size).
  *        Transposes keep the groups. All shards along the axes must call. Errors: EINVAL names the index or the sizes.
- * Order: reductions run in rank order: the same bits on every shard, from run to run, in a list or alone. bf16 and f16
- *        are summed in f32 and rounded once; integers wrap; NaN wins in pmax and pmin.
+ * Order: reductions run in rank order: the same bits on every shard, from run to run, in a list or alone (sums of f32
+ *        that NCCL makes: the same on every shard; docs/backend-cuda.md). bf16 and f16 are summed in f32 and rounded
+ *        once; integers wrap; NaN wins in pmax and pmin.
  * Errors: EAXIS no such axis; ESHAPE sizes do not fit; EMISMATCH shards made different calls (both call sites named);
  *        EABORTED another shard failed; ETIMEOUT.
  * Automatic mode (spmd/auto_map.h): pmean, pmax, pmin and pcast return their operand, the others are EAXIS.

@@ -52,14 +52,20 @@ static long number_from(const char *variable, long otherwise, long least, long m
     return value;
 }
 
+static const char *const policy_names[] = {"early", "late", "random", "newest"};
+
+const char *emu_policy_name(void)
+{
+    return policy_names[emu_settings.policy];
+}
+
 static emu_policy policy_from(const char *variable, emu_policy otherwise)
 {
-    static const char *const names[] = {"early", "late", "random", "newest"};
     const char *text = getenv(variable);
     if (!text || !*text)
         return otherwise;
     for (int i = 0; i < 4; i++)
-        if (!strcmp(text, names[i]))
+        if (!strcmp(text, policy_names[i]))
             return (emu_policy)i;
     emu_fatal("%s is '%s': it must be early, late, random or newest", variable, text);
 }

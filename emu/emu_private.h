@@ -66,6 +66,7 @@ extern struct emu_settings {
     unsigned seed;
     double timeout; /* seconds */
 } emu_settings;
+const char *emu_policy_name(void); /* as EMU_POLICY says it */
 
 /* All memory that devices can address is one reservation: a slot for each device, then one for pinned host memory.
  * Fresh device memory is filled with 0xff, NaN as a float. */

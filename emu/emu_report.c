@@ -38,7 +38,8 @@ static void at_exit(void)
     if (!count)
         return;
     if (!findings.quiet)
-        fprintf(stderr, "[emu] %d findings; the newest: %s\n", count, emu_report_text(NULL));
+        fprintf(stderr, "[emu] %d findings in the order of EMU_POLICY=%s EMU_SEED=%u; the newest: %s\n", count,
+                emu_policy_name(), emu_settings.seed, emu_report_text(NULL));
     fflush(NULL);
     if (!code || atoi(code))
         _exit(code ? atoi(code) : EXIT_FINDINGS);

@@ -21,7 +21,7 @@ START_TEST(schedules_give_the_same_bits)
 {
     static const emu_policy policies[] = {EMU_EARLY, EMU_LATE, EMU_RANDOM, EMU_NEWEST};
     float want[ELEMENTS], got[ELEMENTS];
-    emu_configure(4, EMU_EARLY, 1);
+    emu_configure(1 << _i, EMU_EARLY, 1); /* GPUs */
     setenv("SPMD_CUDA_TRANSPORT", "p2p", true);
     ck_spmd_ok(job_result("data=4", STEPS, false, want));
     for (int p = 0; p < 4; p++)
@@ -29,7 +29,7 @@ START_TEST(schedules_give_the_same_bits)
             for (int jit = 0; jit < 2; jit++) {
                 char what[64];
                 emu_configure(0, policies[p], seed);
-                snprintf(what, sizeof what, "policy %d, seed %u, %s", p, seed, jit ? "jit" : "eager");
+                snprintf(what, sizeof what, "%d GPUs, policy %d, seed %u, %s", 1 << _i, p, seed, jit ? "jit" : "eager");
                 ck_spmd_ok(job_result("data=4", STEPS, jit, got));
                 expect_equal(what, got, want);
             }
@@ -142,7 +142,7 @@ START_TEST(handles_are_there)
 }
 END_TEST
 
-SPMD_TEST_MAIN("cuda_backend", tcase_add_test(tc, schedules_give_the_same_bits);
+SPMD_TEST_MAIN("cuda_backend", tcase_add_loop_test(tc, schedules_give_the_same_bits, 0, 3);
                tcase_add_loop_test(tc, shards_share_gpus, 1, 4);
                tcase_add_test(tc, copies_have_the_bits_of_peer_memory); tcase_add_test(tc, nccl_is_close);
                tcase_add_test(tc, programs_become_graphs); tcase_add_test(tc, no_gpu_says_so);

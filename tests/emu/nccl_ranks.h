@@ -92,8 +92,9 @@ static inline int nccl_ranks_run(int n, void (*body)(nccl_rank *))
 static inline void nccl_test_setup(void)
 {
     emu_test_setup();
-    const char *policy = getenv("EMU_POLICY");
-    emu_configure(RANKS, policy && !strcmp(policy, "late") ? EMU_LATE : EMU_RANDOM, 1);
+    const char *policy = getenv("EMU_POLICY"), *seed = getenv("EMU_SEED");
+    emu_configure(RANKS, policy && !strcmp(policy, "late") ? EMU_LATE : EMU_RANDOM,
+                  seed ? (unsigned)strtoul(seed, NULL, 10) : 1);
 }
 
 #endif
