@@ -7,9 +7,9 @@ static spmd_status attention(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *
     return spmd_causal_attention(ctx, &in[0], &in[1], &in[2], out);
 }
 
-static const int64_t shapes[][4] = {{1, 1, 1, 1}, {2, 3, 5, 4}, {1, 1, 64, 8}, {1, 2, 65, 7}, {1, 1, 130, 3},
-                                    {0, 2, 3, 4}, {2, 0, 3, 4}, {2, 2, 0, 4},  {2, 2, 3, 0}};
-enum { SHAPES = sizeof shapes / sizeof *shapes, FULL = 5 };
+static const int64_t shapes[][4] = {{1, 1, 1, 1},   {2, 3, 5, 4}, {1, 1, 64, 8}, {1, 2, 65, 7}, {1, 1, 130, 3},
+                                    {1, 1, 70, 64}, {0, 2, 3, 4}, {2, 0, 3, 4},  {2, 2, 0, 4},  {2, 2, 3, 0}};
+enum { SHAPES = sizeof shapes / sizeof *shapes, FULL = 6 };
 
 static void operands(int i, spmd_dtype dtype, spmd_value in[3])
 {
@@ -73,34 +73,40 @@ START_TEST(attention_gradient)
 }
 END_TEST
 
-/* bf16 gradients against those of the same numbers in f32. */
-START_TEST(attention_gradient_in_bf16)
+/* The same numbers in another dtype. */
+static spmd_value as(spmd_dtype dtype, const spmd_value *v)
 {
-    spmd_value in[3], wide[3], got[3], want[3];
-    operands(3, SPMD_BF16, in);
-    spmd_value ct = spmd_value_random(SPMD_BF16, NULL, 4, shapes[3], 1, 9),
-               wide_ct = spmd_value_zeros(SPMD_F32, NULL, 4, shapes[3]);
-    for (int64_t i = 0; i < spmd_value_count(&ct); i++)
-        spmd_value_set(&wide_ct, i, spmd_value_at(&ct, i));
-    for (int k = 0; k < 3; k++) {
-        wide[k] = spmd_value_zeros(SPMD_F32, NULL, 4, shapes[3]);
-        for (int64_t i = 0; i < spmd_value_count(&ct); i++)
-            spmd_value_set(&wide[k], i, spmd_value_at(&in[k], i));
+    spmd_value out = spmd_value_zeros(dtype, NULL, v->rank, v->shape);
+    for (int64_t i = 0; i < spmd_value_count(v); i++)
+        spmd_value_set(&out, i, spmd_value_at(v, i));
+    return out;
+}
+
+/* Result and gradients in 16 bits against those of the same numbers in f32. On backend cuda these are two kernels: one
+ * on tensor cores, one of plain loops. */
+START_TEST(attention_in_16_bits_like_f32)
+{
+    enum { IN, CT = 3, OUT, GRADS, ALL = GRADS + 3 };
+    static const spmd_dtype dtypes[] = {SPMD_BF16, SPMD_F16};
+    static const double tolerance[] = {1e-2, 1.5e-3};
+    for (int k = 0; k < 2; k++) {
+        spmd_value narrow[ALL], wide[ALL];
+        operands(_i, dtypes[k], narrow);
+        narrow[CT] = spmd_value_random(dtypes[k], NULL, 4, shapes[_i], 1, 9);
+        for (int j = IN; j <= CT; j++)
+            wide[j] = as(SPMD_F32, &narrow[j]);
+        ck_spmd_ok(spmd_test_op(attention, NULL, 3, narrow, &narrow[OUT]));
+        ck_spmd_ok(spmd_test_vjp(attention, NULL, 3, narrow, &narrow[CT], &narrow[GRADS]));
+        ck_spmd_ok(spmd_test_op(attention, NULL, 3, wide, &wide[OUT]));
+        ck_spmd_ok(spmd_test_vjp(attention, NULL, 3, wide, &wide[CT], &wide[GRADS]));
+        for (int j = OUT; j < ALL; j++) {
+            spmd_value rounded = as(dtypes[k], &wide[j]);
+            ck_assert_double_lt(spmd_value_difference(&narrow[j], &rounded), tolerance[k]);
+            spmd_value_free(&rounded);
+        }
+        spmd_values_free(narrow, ALL);
+        spmd_values_free(wide, ALL);
     }
-    ck_spmd_ok(spmd_test_vjp(attention, NULL, 3, in, &ct, got));
-    ck_spmd_ok(spmd_test_vjp(attention, NULL, 3, wide, &wide_ct, want));
-    for (int k = 0; k < 3; k++) {
-        spmd_value rounded = spmd_value_zeros(SPMD_BF16, NULL, 4, shapes[3]);
-        for (int64_t i = 0; i < spmd_value_count(&ct); i++)
-            spmd_value_set(&rounded, i, spmd_value_at(&want[k], i));
-        ck_assert_double_lt(spmd_value_difference(&got[k], &rounded), 1e-2);
-        spmd_value_free(&rounded);
-    }
-    spmd_values_free(in, 3);
-    spmd_values_free(wide, 3);
-    spmd_values_free(got, 3);
-    spmd_values_free(want, 3);
-    spmd_values_free((spmd_value[]){ct, wide_ct}, 2);
 }
 END_TEST
 
@@ -170,6 +176,6 @@ START_TEST(attention_refuses)
 END_TEST
 
 SPMD_TEST_MAIN("attention", tcase_add_loop_test(tc, attention_like_double, 0, SHAPES);
-               tcase_add_loop_test(tc, attention_gradient, 1, FULL); tcase_add_test(tc, attention_gradient_in_bf16);
-               tcase_add_test(tc, attention_golden); tcase_add_test(tc, attention_sees_no_future);
-               tcase_add_test(tc, attention_refuses);)
+               tcase_add_loop_test(tc, attention_gradient, 1, FULL);
+               tcase_add_loop_test(tc, attention_in_16_bits_like_f32, 0, FULL); tcase_add_test(tc, attention_golden);
+               tcase_add_test(tc, attention_sees_no_future); tcase_add_test(tc, attention_refuses);)
