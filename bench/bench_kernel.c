@@ -1,16 +1,18 @@
-/* bench_kernel: what each kernel takes on one device's block, from the profile of eager launches: the op alone, without
- * the launch. Memory is warm: a launch works in the same places as the one before. */
+/* bench_kernel: each kernel on one device's block, compared with backend host, then timed by the profile of eager
+ * launches: the op alone, without the launch. Memory is warm: a launch works in the same places as the one before. */
 #include "bench/bench.h"
 #include "bench/kernel_rows.h"
+#include "spmd/half.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM = 3 };
+enum { WARM = 3, MOST_RESULTS = KERNEL_MOST_INPUTS + 1 };
 
 typedef struct arguments {
     const char *op, *dtype, *backend;
-    int64_t devices, rows, columns, samples;
-    bool json;
+    int64_t devices, rows, columns, samples, check;
+    bool check_only, json;
 } arguments;
 
 typedef struct bench {
@@ -19,6 +21,7 @@ typedef struct bench {
     spmd_dtype dtype;
     spmd_mesh *mesh;
     spmd_profile *profile;
+    int64_t wrong;
 } bench;
 
 /* One op of a row, a call on a device. */
@@ -29,6 +32,7 @@ typedef struct result {
 
 typedef struct launch {
     const kernel_row *row;
+    bool checked;          /* result and gradients are outputs */
     const spmd_tensor *in; /* all of them; the gradient is for the floating ones among the first */
 } launch;
 
@@ -61,17 +65,23 @@ static spmd_status loss(spmd_ctx *ctx, const spmd_tensor *params, int n, void *u
 
 static spmd_status body(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
-    launch l = {.row = user};
+    launch l = *(const launch *)user;
     spmd_tensor padded[KERNEL_MOST_INPUTS] = {{0}}, grads[KERNEL_MOST_INPUTS], y[3];
-    (void)out;
     memcpy(padded, in, (size_t)count_inputs(l.row) * sizeof *in);
     l.in = padded;
     if (l.row->gradient)
-        return spmd_value_and_grad(ctx, loss, &l, in, count_parameters(l.row), &y[0], grads);
-    return l.row->call(ctx, in, y);
+        SPMD_TRY(spmd_value_and_grad(ctx, loss, &l, in, count_parameters(l.row), &y[0], grads));
+    if (l.checked || !l.row->gradient)
+        SPMD_TRY(l.row->call(ctx, in, y));
+    if (!l.checked)
+        return SPMD_OK;
+    out[0] = y[0];
+    if (l.row->gradient)
+        memcpy(&out[1], grads, (size_t)count_parameters(l.row) * sizeof *grads);
+    return SPMD_OK;
 }
 
-static spmd_status make_input(const bench *b, kernel_input kind, spmd_array **out)
+static spmd_status make_input(const bench *b, spmd_mesh *mesh, kernel_input kind, spmd_array **out)
 {
     int64_t shape[] = {b->args->rows, b->args->columns}, *from = shape;
     int rank = kind == KERNEL_SCALAR ? 0 : kind == KERNEL_VECTOR || kind == KERNEL_INDICES ? 1 : 2;
@@ -91,8 +101,77 @@ static spmd_status make_input(const bench *b, kernel_input kind, spmd_array **ou
         const char *bits = kind == KERNEL_INDICES ? (const char *)&index : (const char *)&x;
         memcpy(data + (size_t)i * spmd_dtype_size(dtype), bits + 4 - spmd_dtype_size(dtype), spmd_dtype_size(dtype));
     }
-    spmd_status status = spmd_shard(b->mesh, data, dtype, rank, from, SPMD_REPLICATED, out);
+    spmd_status status = spmd_shard(mesh, data, dtype, rank, from, SPMD_REPLICATED, out);
     free(data);
+    return status;
+}
+
+/* Result and gradients of a row on a mesh, by one launch. */
+static spmd_status run_checked(const bench *b, spmd_mesh *mesh, const kernel_row *row, spmd_array **out)
+{
+    static const spmd_spec replicated[MOST_RESULTS];
+    spmd_array *in[KERNEL_MOST_INPUTS] = {NULL};
+    launch l = {.row = row, .checked = true};
+    spmd_job job = {.mesh = mesh, .fn = body, .user = &l, .nin = count_inputs(row), .in = in, .out = out};
+    job.nout = row->gradient ? 1 + count_parameters(row) : 1;
+    job.out_specs = replicated;
+    spmd_status status = SPMD_OK;
+    for (int k = 0; k < job.nin && status == SPMD_OK; k++)
+        status = make_input(b, mesh, row->in[k], &in[k]);
+    if (status == SPMD_OK)
+        status = spmd_shard_map(&job);
+    for (int k = 0; k < job.nin; k++)
+        spmd_array_destroy(in[k]);
+    return status;
+}
+
+static double value(const void *data, spmd_dtype dtype, int64_t i)
+{
+    if (dtype == SPMD_I32)
+        return ((const int32_t *)data)[i];
+    return (double)(dtype == SPMD_BF16 ? spmd__bf16_widen(((const uint16_t *)data)[i]) : ((const float *)data)[i]);
+}
+
+/* Elements that are farther apart than sums in another order are; of a gradient that is almost zero everywhere, not
+ * relative to that. */
+static spmd_status compare(const spmd_array *mine, const spmd_array *host, int64_t *wrong)
+{
+    int64_t n = spmd_array_count(host);
+    spmd_dtype dtype = spmd_array_dtype(host);
+    void *a = malloc((size_t)n * spmd_dtype_size(dtype)), *b = malloc((size_t)n * spmd_dtype_size(dtype));
+    spmd_status status = a && b ? spmd_unshard(mine, a)
+                                : SPMD_FAIL(SPMD_ENOMEM, "out of memory for %lld elements", (long long)n);
+    if (status == SPMD_OK)
+        status = spmd_unshard(host, b);
+    double largest = 1, allowed = dtype == SPMD_BF16 ? 2e-2 : 1e-5;
+    for (int64_t i = 0; i < n && status == SPMD_OK; i++)
+        largest = fmax(largest, fabs(value(b, dtype, i)));
+    for (int64_t i = 0; i < n && status == SPMD_OK; i++) /* a NaN is wrong, too */
+        *wrong += !(fabs(value(a, dtype, i) - value(b, dtype, i)) <= allowed * largest);
+    free(a);
+    free(b);
+    return status;
+}
+
+/* Wrong elements of a row, against a mesh of backend host; -1: not checked. */
+static spmd_status check(const bench *b, const kernel_row *row, int64_t *wrong)
+{
+    spmd_mesh *host = NULL;
+    spmd_array *mine[MOST_RESULTS] = {NULL}, *theirs[MOST_RESULTS] = {NULL};
+    *wrong = b->args->check ? 0 : -1;
+    if (!b->args->check)
+        return SPMD_OK;
+    SPMD_TRY(spmd_mesh_create("x=1", "host", &host));
+    spmd_status status = run_checked(b, b->mesh, row, mine);
+    if (status == SPMD_OK)
+        status = run_checked(b, host, row, theirs);
+    for (int k = 0; k < MOST_RESULTS && theirs[k] && status == SPMD_OK; k++)
+        status = compare(mine[k], theirs[k], wrong);
+    for (int k = 0; k < MOST_RESULTS; k++) {
+        spmd_array_destroy(mine[k]);
+        spmd_array_destroy(theirs[k]);
+    }
+    spmd_mesh_destroy(host);
     return status;
 }
 
@@ -115,8 +194,9 @@ static spmd_status run_samples(const bench *b, const kernel_row *row, spmd_array
                                double *times)
 {
     int64_t samples = b->args->samples;
+    launch l = {.row = row};
     const spmd_job job = {
-        .mesh = b->mesh, .fn = body, .user = (void *)row, .nin = count_inputs(row), .in = in, .profile = b->profile};
+        .mesh = b->mesh, .fn = body, .user = &l, .nin = count_inputs(row), .in = in, .profile = b->profile};
     for (int64_t s = -WARM; s < samples; s++) {
         spmd_profile_clear(b->profile);
         SPMD_TRY(spmd_shard_map(&job));
@@ -144,7 +224,7 @@ static spmd_status measure(const bench *b, const kernel_row *row, result *result
     if (!times)
         status = SPMD_FAIL(SPMD_ENOMEM, "out of memory for %lld samples", (long long)b->args->samples);
     for (int k = 0; k < count_inputs(row) && status == SPMD_OK; k++)
-        status = make_input(b, row->in[k], &in[k]);
+        status = make_input(b, b->mesh, row->in[k], &in[k]);
     if (status == SPMD_OK)
         status = run_samples(b, row, in, results, *n, times);
     for (int k = 0; k < count_inputs(row); k++)
@@ -153,13 +233,16 @@ static spmd_status measure(const bench *b, const kernel_row *row, result *result
     return status;
 }
 
-static int print_json(const bench *b, const kernel_row *row, const result *r)
+static int print_json(const bench *b, const kernel_row *row, const result *r, int64_t wrong)
 {
     json line;
+    char shape[48];
     if (!json_begin(&line))
         return bench_out_of_memory(b->program);
     json_text(&line, "kernel", row->name);
     json_text(&line, "op", r->op);
+    snprintf(shape, sizeof shape, "%lldx%lld", (long long)b->args->rows, (long long)b->args->columns);
+    json_text(&line, "shape", shape);
     json_text(&line, "dtype", b->args->dtype);
     json_integer(&line, "devices", b->args->devices);
     json_integer(&line, "rows", b->args->rows);
@@ -170,29 +253,38 @@ static int print_json(const bench *b, const kernel_row *row, const result *r)
     json_number(&line, "ns_per_element", 1e3 * r->us / (double)(b->args->rows * b->args->columns));
     json_number(&line, "gbs", r->bytes / r->us / 1e3);
     json_number(&line, "gflops", r->flops / r->us / 1e3);
+    json_number(&line, "wrong", wrong < 0 ? (double)NAN : (double)wrong);
     json_integer(&line, "samples", b->args->samples);
     json_number(&line, "load", bench_load());
     return bench_print_line(b->program, &line);
 }
 
-static void print_row(const bench *b, const kernel_row *row, const result *r)
+static void print_row(const bench *b, const kernel_row *row, const result *r, int64_t wrong)
 {
-    printf("%-22s %-27s %10.2f %10.2f %10.2f %9.3f %8.1f %9.1f\n", row->name, r->op, r->us, r->low, r->high,
-           1e3 * r->us / (double)(b->args->rows * b->args->columns), r->bytes / r->us / 1e3, r->flops / r->us / 1e3);
+    char text[24] = "-";
+    if (wrong >= 0)
+        snprintf(text, sizeof text, "%lld", (long long)wrong);
+    printf("%-22s %-27s %10.2f %10.2f %10.2f %9.3f %8.1f %9.1f %6s\n", row->name, r->op, r->us, r->low, r->high,
+           1e3 * r->us / (double)(b->args->rows * b->args->columns), r->bytes / r->us / 1e3, r->flops / r->us / 1e3,
+           text);
     fflush(stdout);
 }
 
-static int run_row(const bench *b, const kernel_row *row)
+static int run_row(bench *b, const kernel_row *row)
 {
-    result results[KERNEL_MOST_OPS];
-    int n;
-    spmd_status status = measure(b, row, results, &n);
+    result results[KERNEL_MOST_OPS] = {{.op = row->name, .us = NAN, .low = NAN, .high = NAN}};
+    int n = 1;
+    int64_t wrong;
+    spmd_status status = check(b, row, &wrong);
+    if (status == SPMD_OK && !b->args->check_only)
+        status = measure(b, row, results, &n);
     if (status != SPMD_OK)
         return bench_failed(b->program, status);
+    b->wrong += wrong > 0 ? wrong : 0;
     for (int k = 0; k < n; k++)
         if (!b->args->json)
-            print_row(b, row, &results[k]);
-        else if (print_json(b, row, &results[k]) != CLI_OK)
+            print_row(b, row, &results[k], wrong);
+        else if (print_json(b, row, &results[k], wrong) != CLI_OK)
             return CLI_FAILED;
     return CLI_OK;
 }
@@ -214,7 +306,7 @@ static int unknown(const bench *b, const char *name, size_t length)
 }
 
 /* "add,gelu" or "all"; an unknown name is found before anything is measured. */
-static int run_rows(const bench *b)
+static int run_rows(bench *b)
 {
     const char *list = b->args->op;
     bool all = strcmp(list, "all") == 0;
@@ -222,14 +314,18 @@ static int run_rows(const bench *b)
         if (!find(name, strcspn(name, ",")))
             return unknown(b, name, strcspn(name, ","));
     if (!b->args->json)
-        printf("%-22s %-27s %10s %10s %10s %9s %8s %9s\n", "kernel", "op", "us", "p10", "p90", "ns/elem", "GB/s",
-               "GFLOP/s");
+        printf("%-22s %-27s %10s %10s %10s %9s %8s %9s %6s\n", "kernel", "op", "us", "p10", "p90", "ns/elem", "GB/s",
+               "GFLOP/s", "wrong");
     int code = CLI_OK;
     for (int k = 0; all && k < kernel_nrows && code == CLI_OK; k++)
         code = run_row(b, &kernel_rows[k]);
     for (const char *name = list; !all && *name && code == CLI_OK;
          name += strcspn(name, ","), name += strspn(name, ","))
         code = run_row(b, find(name, strcspn(name, ",")));
+    if (code == CLI_OK && b->wrong) {
+        fprintf(stderr, "%s: %lld wrong elements\n", b->program->name, (long long)b->wrong);
+        return CLI_FAILED;
+    }
     return code;
 }
 
@@ -266,22 +362,27 @@ static int run(bench *b)
 
 int main(int argc, char **argv)
 {
-    arguments a = {.op = "all", .dtype = "f32", .devices = 1, .rows = 256, .columns = 1024, .samples = 41};
+    arguments a = {.op = "all", .dtype = "f32", .devices = 1, .rows = 256, .columns = 1024, .samples = 41, .check = 1};
     const bench_option options[] = {
         {"--op", "NAMES", "all (default), or add, gelu, ... separated by commas", BENCH_TEXT, &a.op, 0, 0},
         {"--dtype", "NAME", "f32 (default) or bf16", BENCH_TEXT, &a.dtype, 0, 0},
         {"--rows", "R", "of the block (default 256)", BENCH_SIZE, &a.rows, 1, 1 << 24},
         {"--columns", "C", "of the block (default 1024); weights are [C, C]", BENCH_SIZE, &a.columns, 1, 1 << 20},
         {"--devices", "N", "the same on N devices at once (default 1)", BENCH_NUMBER, &a.devices, 1, SPMD_MAX_DEVICES},
-        {"--backend", "NAME", "host (default) or host-strict", BENCH_TEXT, &a.backend, 0, 0},
+        {"--backend", "NAME", "host (default), host-strict, cuda", BENCH_TEXT, &a.backend, 0, 0},
         {"-n", "SAMPLES", "launches measured (default 41)", BENCH_NUMBER, &a.samples, 1, 1000000},
+        {"-c", "0|1", "compare results and gradients with backend host's (default 1)", BENCH_NUMBER, &a.check, 0, 1},
+        {"--check", NULL, "only that, no times", BENCH_FLAG, &a.check_only, 0, 0},
         {"--json", NULL, "one JSON object a line on stdout, text for people on stderr", BENCH_FLAG, &a.json, 0, 0},
     };
-    const bench_program program = {"bench_kernel", "Times each kernel on one block.", options,
+    const bench_program program = {"bench_kernel",
+                                   "Compares each kernel with backend host, and times it, on one block.", options,
                                    sizeof options / sizeof *options};
     int code = bench_parse(&program, argc, argv);
     if (code != CLI_OK)
         return code < 0 ? CLI_OK : code;
+    if (a.check_only && !a.check)
+        return bench_usage(&program, "--check and -c 0 contradict each other: give one");
     bench b = {.program = &program, .args = &a};
     return run(&b);
 }

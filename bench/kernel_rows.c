@@ -89,12 +89,13 @@ static spmd_status call_residual_gelu(spmd_ctx *ctx, const spmd_tensor *in, spmd
     return spmd_residual_gelu(ctx, &in[0], &in[1], &in[2], 0.9, 0.1, out);
 }
 
-/* One sequence of R tokens and one head of C. */
+/* One head of C; sequences of 1024 tokens if R is a multiple of that, else one of R. */
 static spmd_status call_causal_attention(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out)
 {
+    const int64_t rows = in[0].shape[0], tokens = rows % 1024 ? rows : 1024;
     spmd_tensor qkv[3];
     for (int k = 0; k < 3; k++)
-        SPMD_TRY(spmd_reshape(ctx, &in[k], SPMD_SHAPE(1, 1, in[k].shape[0], in[k].shape[1]), &qkv[k]));
+        SPMD_TRY(spmd_reshape(ctx, &in[k], SPMD_SHAPE(rows / tokens, 1, tokens, in[k].shape[1]), &qkv[k]));
     return spmd_causal_attention(ctx, &qkv[0], &qkv[1], &qkv[2], out);
 }
 

@@ -1,6 +1,6 @@
-/* Which way a call goes. The rows are what `bench_collectives --choice` measures and prints: two cores of an Intel Xeon
- * of 2.1 GHz. A virtual machine is told of caches that it shares with others, so of the cache's size and the row the
- * smaller one counts. */
+/* Which way a call goes: a table, which `bench_collectives --choice` measures again and prints in this form. By mail
+ * goes what is not slower so, for psum, all_gather and psum_scatter. A virtual machine is told of caches that it shares
+ * with others, so of the last-level cache's size and the row the smaller one counts. */
 #include "collectives/coll.h"
 #include "spmd/ctx.h"
 #include <unistd.h>

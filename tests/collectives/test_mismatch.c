@@ -1,106 +1,17 @@
 /* One shard calls something else than all others: every kind of difference with every collective. The error names both
  * calls, comes at once, and the mesh works afterwards. docs/mismatches.md shows what users then read. */
-#include "spmd/testing.h"
+#include "tests/collectives/mismatch_calls.h"
+#include <limits.h>
 #include <stdio.h>
 #include <time.h>
 
-/* The contexts that calls are made with: their sites are what the messages must name. */
-static const char *const usual = "usual.c:1", *const odd = "odd.c:2", *const last = "last.c:3";
-
-typedef enum collective {
-    PSUM,
-    PMEAN,
-    PMAX,
-    PMIN,
-    LIST,
-    GATHER,
-    SCATTER,
-    EXCHANGE,
-    PERMUTE,
-    SHUFFLE,
-    BROADCAST,
-    RAGGED
-} collective;
-enum { OPS = RAGGED + 1 };
-
-/* What is different; each a bit, since a call is described by the set of its differences. */
-typedef enum kind {
-    DTYPE = 1,
-    COUNT = 2,
-    SHAPE = 4,
-    OPTIONS = 8, /* dimension and tiling; pairs; permutation; source; number of tensors */
-    AXES_ORDER = 16,
-    GROUPS = 32,
-    AXES = 64,
-    OTHER_OP = 128, /* among them another reduction */
-    SKIPPED = 256,
-    RETURNED = 512,
-    SWAPPED = 1024,
-} kind;
 enum { KINDS = 11 };
-static const char *const kind_names[KINDS] = {"dtype", "count", "shape",   "options",  "axes order", "groups",
-                                              "axes",  "op",    "skipped", "returned", "swapped"};
-
-/* Tensors of [4, 4, 3] over 4 shards; then one of another dtype, count, shape. */
-static const int64_t shapes[4][3] = {{4, 4, 3}, {4, 4, 3}, {4, 2, 3}, {4, 3, 4}};
-
-static const spmd_tensor *input(const spmd_tensor *in, unsigned how)
-{
-    return &in[how & DTYPE ? 1 : how & COUNT ? 2 : how & SHAPE ? 3 : 0];
-}
-
-static spmd_status reduce(spmd_ctx *ctx, collective op, const spmd_tensor *t, unsigned how, const char *axes,
-                          spmd_tensor *out)
-{
-    static spmd_status (*const plain[])(spmd_ctx *, const spmd_tensor *, const char *,
-                                        spmd_tensor *) = {spmd_psum, spmd_pmean, spmd_pmax, spmd_pmin};
-    static spmd_status (*const grouped[])(spmd_ctx *, const spmd_tensor *, const char *, const char *,
-                                          spmd_tensor *) = {spmd_psum_groups, spmd_pmean_groups, spmd_pmax_groups,
-                                                            spmd_pmin_groups};
-    return how & GROUPS ? grouped[op](ctx, t, axes, "0,1;2,3", out) : plain[op](ctx, t, axes, out);
-}
-
-static spmd_status ragged(spmd_ctx *ctx, const spmd_tensor *t, const char *axes, spmd_tensor *out)
-{
-    spmd_tensor zeros;
-    int n;
-    SPMD_TRY(spmd_axis_size(ctx, axes, &n));
-    SPMD_TRY(spmd_full(ctx, 0, SPMD_I32, SPMD_SHAPE(n), &zeros)); /* nothing is sent */
-    return (spmd_ragged_all_to_all)(ctx, t, t, &zeros, &zeros, &zeros, &zeros, axes, out);
-}
-
-static spmd_status call(spmd_ctx *ctx, collective op, const spmd_tensor *in, unsigned how, const char *site)
-{
-    const char *axes = how & AXES ? "x" : how & AXES_ORDER ? "y,x" : "x,y";
-    const char *groups = how & GROUPS ? "0,1;2,3" : NULL;
-    const spmd_tensor *t = input(in, how);
-    bool other = how & OPTIONS;
-    spmd_tensor out[2];
-    if (how & OTHER_OP)
-        op = (op + 1) % OPS;
-    spmd_ctx_at(ctx, site);
-    switch (op) {
-    case LIST:
-        return (spmd_psum_list)(ctx, (const spmd_tensor[]){*t, in[0]}, other ? 1 : 2, axes, out);
-    case GATHER:
-        return (spmd_all_gather)(ctx, t, axes, &(spmd_gather_opts){.dim = other, .groups = groups}, out);
-    case SCATTER:
-        return (spmd_psum_scatter)(ctx, t, axes, &(spmd_scatter_opts){0, groups || !other, groups}, out);
-    case EXCHANGE:
-        return (spmd_all_to_all)(ctx, t, axes, &(spmd_exchange_opts){0, 0, groups || !other, groups}, out);
-    case PERMUTE:
-        return (spmd_ppermute)(ctx, t, axes, (const int[][2]){{other, 1}}, 1, out);
-    case SHUFFLE:
-        return (spmd_pshuffle)(ctx, t, axes, other ? (const int[]){1, 0, 2, 3} : (const int[]){0, 1, 2, 3},
-                               how & AXES ? 2 : 4, out);
-    case BROADCAST:
-        return (spmd_pbroadcast)(ctx, t, axes, other, out);
-    case RAGGED:
-        return ragged(ctx, t, axes, out);
-    default:
-        return reduce(ctx, op, t, how, axes, out);
-    }
-}
+static const char *const kind_names[KINDS] = {"dtype",         "count",    "shape",  "options",
+                                              "order of axes", "groups",   "axes",   "another call",
+                                              "left out",      "returned", "swapped"};
+static const char *const op_names[OPS] = {"psum",      "pmean",      "pmax",         "pmin",
+                                          "psum_list", "all_gather", "psum_scatter", "all_to_all",
+                                          "ppermute",  "pshuffle",   "pbroadcast",   "ragged_all_to_all"};
 
 typedef struct run_args {
     collective op;
@@ -169,23 +80,63 @@ static const struct {
     {PERMUTE, OPTIONS, "(shard 1 receives from %s and from %s)", "1", "0"},
     {SHUFFLE, OPTIONS, "(shard 0 receives from %s and from %s)", "1", "0"},
     {BROADCAST, OPTIONS, "(source %s and %s)", "1", "0"},
+    /* The next call is a psum of other tensors, the next collective after ppermute one as well. */
+    {PSUM, SKIPPED, "(shapes %s and %s)", "[4,3,4]", "[4,4,3]"},
+    {PSUM, SWAPPED, "(shapes %s and %s)", "[4,3,4]", "[4,4,3]"},
+    {LIST, SKIPPED, "(lists of %s and %s tensors)", "1", "2"},
+    {LIST, SWAPPED, "(lists of %s and %s tensors)", "1", "2"},
+    {PERMUTE, OTHER_OP, "(shard 0 receives from %s and from %s)", "0", "nobody"},
 };
 
-static void check_words(collective op, int k)
+/* Checks them, and leaves them in `text` as they are if the usual call is named first; "" if none are due. */
+static void check_words(collective op, int k, char text[96])
 {
+    *text = 0;
     for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
         if (words[w].kind != 1 << k || (words[w].op >= 0 && words[w].op != (int)op))
             continue;
-        char text[96];
-        bool first = strstr(spmd_last_error(), odd) < strstr(spmd_last_error(), usual);
-        snprintf(text, sizeof text, words[w].format, first ? words[w].odd : words[w].usual,
+        const char *other = 1u << k == SKIPPED ? last : odd;
+        bool first = strstr(spmd_last_error(), other) < strstr(spmd_last_error(), usual);
+        snprintf(text, 96, words[w].format, first ? words[w].odd : words[w].usual,
                  first ? words[w].usual : words[w].odd);
         check_named(op, k, text);
+        snprintf(text, 96, words[w].format, words[w].usual, words[w].odd);
     }
 }
 
-static void check_kind(collective op, int k, spmd_job *job, run_args *args)
+/* "shard 1 psum f32[48] at a.c:1": from the call on, up to `end`. */
+static void copy_call(const char *from, const char *end, char text[192])
 {
+    from = strchr(from + strlen("shard "), ' ') + 1;
+    snprintf(text, 192, "%.*s", (int)(end - from), from);
+}
+
+/* The report as docs/mismatches.md has it: which of two shards noticed is chance, so they are A and B there, the usual
+ * call first. */
+static void expect_documented(const char *page, collective op, int k, const char *why)
+{
+    char line[1024], call[2][192];
+    const char *text = strstr(spmd_last_error(), "no shard can go on: ");
+    if (text) {
+        snprintf(line, sizeof line, "\n%s, %s: %.*s\n", op_names[op], kind_names[k],
+                 (int)(strstr(text, "; every shard") - text), text);
+    } else {
+        const char *a = strstr(spmd_last_error(), "calls: ") + strlen("calls: "), *b = strstr(a, ", shard ") + 2;
+        const char *end = strpbrk(strstr(b, " at ") ? strstr(b, " at ") + 4 : strstr(b, " outputs") + 1, " ");
+        copy_call(a, b - 2, call[0]);
+        copy_call(b, end ? end : b + strlen(b), call[1]);
+        bool told = end && end[1] == '(';
+        ck_assert_msg(told == (*why != 0), "op %d, %s: other words: %s", op, kind_names[k], spmd_last_error());
+        int first = strstr(call[0], usual) ? 0 : 1;
+        snprintf(line, sizeof line, "\n%s, %s: shard A %s, shard B %s%s%s\n", op_names[op], kind_names[k], call[first],
+                 call[1 - first], *why ? " " : "", why);
+    }
+    ck_assert_msg(strstr(page, line) != NULL, "docs/mismatches.md has no line:%s", line);
+}
+
+static void check_kind(collective op, int k, spmd_job *job, run_args *args, const char *page)
+{
+    char why[96];
     *args = (run_args){op, 1u << k, (int)(op + (unsigned)k) % 4};
     double start = seconds();
     spmd_status status = spmd_shard_map(job);
@@ -193,8 +144,9 @@ static void check_kind(collective op, int k, spmd_job *job, run_args *args)
                   spmd_last_error());
     ck_assert_msg(seconds() - start < 5, "op %d, %s: %g s", op, kind_names[k], seconds() - start);
     check_named(op, k, usual);
-    check_words(op, k);
+    check_words(op, k, why);
     check_named(op, k, 1u << k == SKIPPED ? last : 1u << k == RETURNED ? "returned 1 outputs" : odd);
+    expect_documented(page, op, k, why);
     ck_assert_ptr_null(job->out[0]);
     args->how = 0;
     ck_spmd_ok(spmd_shard_map(job));
@@ -205,8 +157,23 @@ static void check_kind(collective op, int k, spmd_job *job, run_args *args)
     job->out[0] = NULL;
 }
 
+static char *read_page(void)
+{
+    char path[PATH_MAX];
+    const char *golden = getenv("SPMD_GOLDEN_DIR");
+    ck_assert_msg(golden != NULL, "SPMD_GOLDEN_DIR is not set: run it by ctest");
+    snprintf(path, sizeof path, "%.3000s/../../docs/mismatches.md", golden);
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "no file %s", path);
+    char *page = calloc(1, 1 << 16);
+    ck_assert_uint_lt(fread(page, 1, 1 << 16, file), 1 << 16);
+    fclose(file);
+    return page;
+}
+
 START_TEST(differences_are_reported_and_survived)
 {
+    char *page = read_page();
     spmd_mesh *mesh;
     spmd_array *in[4], *out = NULL;
     run_args args;
@@ -222,10 +189,28 @@ START_TEST(differences_are_reported_and_survived)
         .mesh = mesh, .fn = run, .user = &args, .nin = 4, .nout = 1, .in = in, .out = &out, .out_specs = specs};
     for (int k = 0; k < KINDS; k++)
         if (applies((collective)_i, 1u << k))
-            check_kind((collective)_i, k, &job, &args);
+            check_kind((collective)_i, k, &job, &args, page);
     for (int k = 0; k < 4; k++)
         spmd_array_destroy(in[k]);
     ck_spmd_ok(spmd_mesh_destroy(mesh));
+    free(page);
+}
+END_TEST
+
+/* The page has no line of what cannot be. */
+START_TEST(the_page_has_no_other_lines)
+{
+    char *page = read_page(), name[64];
+    for (int op = 0; op < OPS; op++)
+        for (int k = 0; k < KINDS; k++) {
+            bool due = applies((collective)op, 1u << k);
+            snprintf(name, sizeof name, "\n%s, %s: ", op_names[op], kind_names[k]);
+            const char *line = strstr(page, name);
+            ck_assert_msg((line != NULL) == due, "docs/mismatches.md: the line '%s' is %s", name + 1,
+                          due ? "missing" : "one too many");
+            ck_assert_msg(!line || !strstr(line + 1, name), "docs/mismatches.md has '%s' twice", name + 1);
+        }
+    free(page);
 }
 END_TEST
 
@@ -247,4 +232,4 @@ START_TEST(axes_of_a_sum_have_no_order)
 END_TEST
 
 SPMD_TEST_MAIN("mismatch", tcase_add_loop_test(tc, differences_are_reported_and_survived, 0, OPS);
-               tcase_add_test(tc, axes_of_a_sum_have_no_order);)
+               tcase_add_test(tc, the_page_has_no_other_lines); tcase_add_test(tc, axes_of_a_sum_have_no_order);)
