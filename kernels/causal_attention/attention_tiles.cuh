@@ -194,8 +194,8 @@ spmd_status with_tile(const attention &s, const char *name, const Launch &launch
     if (sizeof(typename P::stored) == 2 && s.t > SMALL && large.used <= (size_t)most)
         return launch(std::integral_constant<int, LARGE>(), large.used);
     SPMD_CHECK(small.used <= (size_t)most, SPMD_EUNSUPPORTED,
-               "%s: heads of %d do not fit in this GPU's shared memory of %d bytes a block; expected 128 or less", name,
-               s.d, most);
+               "%s: heads of %d take %zu bytes of shared memory a block, this GPU has %d; expected smaller heads%s",
+               name, s.d, small.used, most, sizeof(typename P::stored) == 2 ? "" : ", or bf16 or f16");
     return launch(std::integral_constant<int, SMALL>(), small.used);
 }
 

@@ -244,7 +244,21 @@ START_TEST(as_on_the_host)
 }
 END_TEST
 
-SPMD_TEST_MAIN("cuda_kernels", tcase_add_loop_test(tc, as_on_the_host, 0, sizeof rows / sizeof *rows);)
+START_TEST(heads_that_do_not_fit)
+{
+    spmd_value in[3], out;
+    setenv("SPMD_TEST_BACKEND", "cuda", true);
+    emu_configure(1, EMU_RANDOM, 1);
+    for (int k = 0; k < 3; k++)
+        in[k] = spmd_value_zeros(SPMD_F32, NULL, SPMD_SHAPE(1, 1, 2, 1024));
+    ck_spmd_fails(spmd_test_op(attention, NULL, 3, in, &out), SPMD_EUNSUPPORTED,
+                  "causal_attention: heads of 1024 take 402304 bytes");
+    spmd_values_free(in, 3);
+}
+END_TEST
+
+SPMD_TEST_MAIN("cuda_kernels", tcase_add_loop_test(tc, as_on_the_host, 0, sizeof rows / sizeof *rows);
+               tcase_add_test(tc, heads_that_do_not_fit);)
 
 #else
 
