@@ -1,6 +1,6 @@
 /* The MLPs: parameters, start values, logits, loss. One description a model, so that the training loop, the printed
  * tables and the checkpoints never name a layer. */
-#include "models/mlp.h"
+#include "models/train_internal.h"
 #include "kernels/kernels.h"
 #include "spmd/grad.h"
 #include <math.h>
@@ -149,12 +149,11 @@ static double uniform(uint64_t key, uint64_t counter)
     return (double)((mixed(key ^ mixed(counter)) >> 11) + 1) * 0x1p-53;
 }
 
-void spmd_model_init(const spmd_param_info *info, uint64_t seed, int k, float *values)
+void spmd__model_init_some(const spmd_param_info *info, uint64_t seed, int k, int64_t from, int64_t to, float *values)
 {
-    int64_t count = spmd_param_count(info);
     double deviation = info->rank == 2 ? sqrt(2.0 / (double)info->shape[0]) : 0;
     uint64_t key = mixed(seed ^ mixed((uint64_t)k + 1));
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = from; i < to; i++) {
         if (deviation == 0) {
             values[i] = 0;
             continue;
@@ -162,6 +161,11 @@ void spmd_model_init(const spmd_param_info *info, uint64_t seed, int k, float *v
         double radius = sqrt(-2 * log(uniform(key, 2 * (uint64_t)i)));
         values[i] = (float)(deviation * radius * cos(2 * acos(-1) * uniform(key, 2 * (uint64_t)i + 1)));
     }
+}
+
+void spmd_model_init(const spmd_param_info *info, uint64_t seed, int k, float *values)
+{
+    spmd__model_init_some(info, seed, k, 0, spmd_param_count(info), values);
 }
 
 spmd_status spmd_model_loss(spmd_ctx *ctx, const spmd_tensor *params, int n, void *user, spmd_tensor *loss)

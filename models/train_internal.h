@@ -35,6 +35,8 @@ static inline spmd_array *spmd__trainer_other(const spmd_trainer *trainer, enum 
     return trainer->arrays[trainer->nparams + trainer->nstate + which].array;
 }
 
+/* Elements from .. to - 1 of what spmd_model_init makes. */
+void spmd__model_init_some(const spmd_param_info *info, uint64_t seed, int k, int64_t from, int64_t to, float *values);
 spmd_status spmd__trainer_check_finite(spmd_trainer *trainer, const spmd_metrics *metrics);
 spmd_status spmd__trainer_check_examples(const spmd_trainer *trainer, const spmd_examples *examples);
 

@@ -37,13 +37,47 @@ static spmd_status check_batch(const spmd_mesh *mesh, int64_t batch)
     return SPMD_OK;
 }
 
+typedef struct start_values {
+    const spmd_trainer *trainer;
+    int k; /* the parameter */
+} start_values;
+
+/* This device's share of a parameter's start values, into the host's memory. */
+static spmd_status init_share(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)in, (void)out;
+    const start_values *start = user;
+    const spmd_trainer *t = start->trainer;
+    int64_t count = spmd_param_count(&t->info[start->k]), devices = spmd_mesh_devices(t->mesh);
+    int device = spmd_ctx_device(ctx);
+    spmd__model_init_some(&t->info[start->k], t->options.seed, start->k, count * device / devices,
+                          count * (device + 1) / devices, t->param);
+    return SPMD_OK;
+}
+
+static spmd_status do_nothing(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
+{
+    (void)ctx, (void)in, (void)out, (void)user;
+    return SPMD_OK;
+}
+
+/* The devices' threads make the values together; then each touches and fills its own copy, when a launch begins. */
+static spmd_status start_param(spmd_trainer *t, int k)
+{
+    start_values start = {t, k};
+    const spmd_job make = {.mesh = t->mesh, .fn = init_share, .user = &start};
+    SPMD_TRY(spmd_shard_map(&make));
+    const void *values = t->param;
+    const spmd_job copy = {.mesh = t->mesh, .fn = do_nothing, .nin = 1, .in = &t->arrays[k].array, .in_host = &values};
+    return spmd_shard_map(&copy);
+}
+
 static spmd_status make_params(spmd_trainer *t)
 {
     for (int k = 0; k < t->nparams; k++) {
         const spmd_param_info *info = &t->info[k];
-        spmd_model_init(info, t->options.seed, k, t->param);
-        SPMD_TRY(
-            spmd_shard(t->mesh, t->param, SPMD_F32, info->rank, info->shape, SPMD_REPLICATED, &t->arrays[k].array));
+        SPMD_TRY(spmd_shard(t->mesh, NULL, SPMD_F32, info->rank, info->shape, SPMD_REPLICATED, &t->arrays[k].array));
+        SPMD_TRY(start_param(t, k));
         snprintf(t->arrays[k].name, sizeof t->arrays[k].name, "%s", info->name);
     }
     return SPMD_OK;

@@ -155,6 +155,15 @@ static spmd_status fill(spmd_array *array, const char element[8])
     return status;
 }
 
+static spmd_status clear(spmd_array *array)
+{
+    if (array->mesh->backend->remote)
+        return fill(array, (const char[8]){0});
+    for (int d = 0; d < array->mesh->ndevices; d++)
+        spmd__clear(array->block[d], array->block_bytes);
+    return SPMD_OK;
+}
+
 spmd_status spmd_shard(spmd_mesh *mesh, const void *host, spmd_dtype dtype, int rank, const int64_t *shape,
                        spmd_spec spec, spmd_array **out)
 {
@@ -168,7 +177,7 @@ spmd_status spmd_shard(spmd_mesh *mesh, const void *host, spmd_dtype dtype, int 
         status = array->block[d] ? SPMD_OK : SPMD_ENOMEM;
     }
     if (status == SPMD_OK)
-        status = host ? spmd_shard_update(array, host) : fill(array, (const char[8]){0});
+        status = host ? spmd_shard_update(array, host) : clear(array);
     if (status != SPMD_OK)
         spmd_array_destroy(array);
     else

@@ -176,6 +176,9 @@ int spmd__device_threads(const spmd_ctx *ctx); /* how many threads a kernel may 
 /* The library's allocator for what outlives a launch: counted, and refused when the mesh's hook says so. */
 void *spmd__alloc(spmd_mesh *mesh, size_t bytes); /* 64-byte aligned, not cleared; NULL with the error text set */
 void spmd__free(void *memory);
+/* Zeros in all of what spmd__alloc gave. Whole huge pages are handed back and come zeroed, each when it is first
+ * touched and so by the thread that uses it: memory that no other process had before costs milliseconds a MiB then. */
+void spmd__clear(void *memory, size_t bytes);
 spmd_mesh *spmd__ctx_mesh(spmd_ctx *ctx);
 
 /* A notice or warning to the mesh's log; `once` (may be NULL) is a static string: said once a mesh. */

@@ -1,6 +1,7 @@
 /* Memory: one counted allocator for everything that the library keeps, and a bump arena per device for a launch. */
 #include "spmd/ctx.h"
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum { ALIGN = 64, HUGE_PAGE = 2 << 20, FIRST_CHUNK = 1 << 20 };
@@ -22,6 +23,13 @@ void *spmd__alloc(spmd_mesh *mesh, size_t bytes)
 void spmd__free(void *memory)
 {
     free(memory);
+}
+
+void spmd__clear(void *memory, size_t bytes)
+{
+    size_t pages = (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    if (bytes < HUGE_PAGE || madvise(memory, pages, MADV_DONTNEED) != 0)
+        memset(memory, 0, bytes);
 }
 
 static void *take(spmd_chunk *chunk, size_t bytes)

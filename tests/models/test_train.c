@@ -60,6 +60,30 @@ static spmd_train_result train(const char *axes, const spmd_train_options *optio
     return result;
 }
 
+/* Each device makes a share, here of sizes that do not divide. */
+START_TEST(parameters_start_as_spmd_model_init_says)
+{
+    const spmd_train_options options = small_options("mlp");
+    spmd_param_info info[SPMD_MODEL_MAX_PARAMS];
+    spmd_mesh *mesh;
+    spmd_trainer *trainer;
+    options.model->describe(&options.config, info);
+    ck_spmd_ok(spmd_mesh_create(_i ? "data=2,model=3" : "data=1", spmd_test_backend(), &mesh));
+    ck_spmd_ok(spmd_trainer_create(mesh, &options, &trainer));
+    for (int k = 0; k < options.model->params; k++) {
+        size_t bytes = (size_t)spmd_param_count(&info[k]) * sizeof(float);
+        float *got = malloc(bytes), *want = malloc(bytes);
+        ck_spmd_ok(spmd_unshard(spmd_trainer_array(trainer, k, NULL), got));
+        spmd_model_init(&info[k], options.seed, k, want);
+        ck_assert_msg(memcmp(got, want, bytes) == 0, "%s differs", info[k].name);
+        free(got);
+        free(want);
+    }
+    spmd_trainer_destroy(trainer);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
 START_TEST(losses_do_not_depend_on_the_devices)
 {
     static const char *const meshes[] = {"data=2", "data=4", "data=8", "data=2,model=2"};
@@ -196,6 +220,7 @@ START_TEST(what_does_not_fit_is_named)
 END_TEST
 
 SPMD_TEST_MAIN("train", tcase_add_checked_fixture(tc, load, unload);
+               tcase_add_loop_test(tc, parameters_start_as_spmd_model_init_says, 0, 2);
                tcase_add_loop_test(tc, losses_do_not_depend_on_the_devices, 0, 2);
                tcase_add_test(tc, bf16_trains_as_well); tcase_add_test(tc, callback_ends_the_run);
                tcase_add_test(tc, nan_stops_at_its_step); tcase_add_test(tc, evaluation_counts_every_example_once);

@@ -246,8 +246,29 @@ START_TEST(inputs_are_filled_from_the_host)
 }
 END_TEST
 
+/* Blocks as large as huge pages and a little larger, in memory that others have used. */
+START_TEST(arrays_without_values_are_zero)
+{
+    const int64_t counts[] = {1000, 1 << 19, (1 << 19) + 3}, count = counts[_i];
+    spmd_mesh *mesh = mesh_of("x=2");
+    float *got = malloc((size_t)count * sizeof *got);
+    for (int round = 0; round < 3; round++) {
+        spmd_array *array;
+        ck_spmd_ok(spmd_shard(mesh, NULL, SPMD_F32, SPMD_SHAPE(count), SPMD_REPLICATED, &array));
+        ck_spmd_ok(spmd_unshard(array, got));
+        for (int64_t i = 0; i < count; i++)
+            ck_assert_msg(got[i] == 0, "round %d: element %lld is %g", round, (long long)i, (double)got[i]);
+        ck_spmd_ok(spmd_array_set(array, 7));
+        spmd_array_destroy(array);
+    }
+    free(got);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
 SPMD_TEST_MAIN("launch", tcase_add_test(tc, sizes_beyond_counting_are_refused);
-               tcase_add_loop_test(tc, inputs_are_filled_from_the_host, 0, 3); tcase_add_test(tc, swapped_arrays_swap);
+               tcase_add_loop_test(tc, inputs_are_filled_from_the_host, 0, 3);
+               tcase_add_loop_test(tc, arrays_without_values_are_zero, 0, 3); tcase_add_test(tc, swapped_arrays_swap);
                tcase_add_test(tc, outputs_that_are_inputs_may_swap);
                tcase_add_test(tc, a_replicated_claim_on_a_varying_value_is_refused);
                tcase_add_loop_test(tc, a_constant_fits_any_out_spec, 0, 3);
