@@ -1,12 +1,11 @@
 /* Profilers see a range with the op's name around each op: this program is its own profiler, linked in. */
 #include "spmd/testing.h"
 #ifdef SPMD_EMU
-#include <stdint.h>
 #define NVTX_STATIC_INJECTION_IMPL
 extern int (*InitializeInjectionNvtx2_fnptr)(const void *(*tables)(uint32_t)); /* by which NVTX finds it */
 #include "spmd/cuda/cuda_range.h"
 #endif
-#if defined(SPMD_EMU) && defined(SPMD_HAVE_NVTX)
+#ifdef SPMD_HAVE_NVTX
 #include "emu/emu.h"
 #include "tests/cuda/cuda_jobs.h"
 #include <stdatomic.h>
