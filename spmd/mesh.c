@@ -86,11 +86,17 @@ static spmd_status parse(spmd_mesh *mesh, const char *axes, const char *backend)
 static spmd_status read_environment(spmd_mesh *mesh)
 {
     const char *pin = getenv("SPMD_PIN"), *timeout = getenv("SPMD_TIMEOUT_MS"), *seed = getenv("SPMD_SEED");
-    mesh->seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)spmd__now_ms();
+    char *end;
+    mesh->seed = (uint64_t)spmd__now_ms();
+    if (seed) {
+        errno = 0;
+        mesh->seed = strtoull(seed, &end, 10);
+        SPMD_CHECK(isdigit((unsigned char)*seed) && !*end && !errno, SPMD_EINVAL,
+                   "SPMD_SEED='%s': expected a whole number below 2^64", seed);
+    }
     mesh->pin = !(pin && !strcmp(pin, "0"));
     mesh->timeout_ms = 300000;
     if (timeout) {
-        char *end;
         long ms = strtol(timeout, &end, 10);
         SPMD_CHECK(*timeout && !*end && ms >= 0 && ms <= 1 << 30, SPMD_EINVAL,
                    "SPMD_TIMEOUT_MS='%s': expected milliseconds, 0 for no bound", timeout);

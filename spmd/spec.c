@@ -157,7 +157,7 @@ spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes 
 {
     *out = (spmd_axes){0};
     SPMD_CHECK(text, SPMD_EINVAL, "mesh axes: NULL; use \"\" for the empty set");
-    for (const char *p = text; *p;) {
+    for (const char *p = *text ? text : NULL; p;) {
         size_t n;
         int axis = axis_at(mesh, p, &n);
         SPMD_CHECK(axis >= 0, SPMD_EAXIS, "no mesh axis '%.*s': the mesh has '%s'", (int)n, p,
@@ -165,7 +165,7 @@ spmd_status spmd__axes_parse(const spmd_mesh *mesh, const char *text, spmd_axes 
         SPMD_CHECK(!(out->mask >> axis & 1), SPMD_ESPEC, "mesh axis '%.*s' twice in '%s'", (int)n, p, text);
         out->mask |= (uint8_t)(1u << axis);
         out->id[out->n++] = (uint8_t)axis;
-        p += n + (p[n] == ',');
+        p = p[n] == ',' ? p + n + 1 : NULL;
     }
     return SPMD_OK;
 }

@@ -89,6 +89,8 @@ START_TEST(unknown_axes_are_named)
     spmd_value y = {.spec = NULL};
     ck_spmd_fails(spmd_test_run("x=2", bad_index, "data", 0, NULL, 1, &y), SPMD_EAXIS, "data");
     ck_spmd_fails(spmd_test_run("x=2", bad_size, "x,data", 0, NULL, 0, NULL), SPMD_EAXIS, "data");
+    ck_spmd_fails(spmd_test_run("x=2", bad_size, "x,", 0, NULL, 0, NULL), SPMD_EAXIS, "no mesh axis ''");
+    ck_spmd_fails(spmd_test_run("x=2", bad_size, ",x", 0, NULL, 0, NULL), SPMD_EAXIS, "no mesh axis ''");
 }
 END_TEST
 

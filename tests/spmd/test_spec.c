@@ -44,6 +44,32 @@ START_TEST(unknown_backend_is_named)
 }
 END_TEST
 
+static const struct {
+    const char *name, *value;
+} environment[] = {
+    {"SPMD_SEED", "abc"},
+    {"SPMD_SEED", ""},
+    {"SPMD_SEED", "-1"},
+    {"SPMD_SEED", "1 "},
+    {"SPMD_SEED", "99999999999999999999"},
+    {"SPMD_TIMEOUT_MS", "1s"},
+    {"SPMD_TIMEOUT_MS", "-1"},
+};
+
+START_TEST(environment_is_read_strictly)
+{
+    spmd_mesh *mesh;
+    char needle[64];
+    snprintf(needle, sizeof needle, "%s='%s'", environment[_i].name, environment[_i].value);
+    setenv(environment[_i].name, environment[_i].value, 1);
+    ck_spmd_fails(spmd_mesh_create("x=2", "host", &mesh), SPMD_EINVAL, needle);
+    setenv(environment[_i].name, "18", 1);
+    ck_spmd_ok(spmd_mesh_create("x=2", "host", &mesh));
+    unsetenv(environment[_i].name);
+    ck_spmd_ok(spmd_mesh_destroy(mesh));
+}
+END_TEST
+
 START_TEST(devices_are_numbered_row_major)
 {
     spmd_mesh *mesh;
@@ -219,9 +245,11 @@ START_TEST(random_arrays_come_back)
 }
 END_TEST
 
-SPMD_TEST_MAIN("spec", tcase_add_loop_test(tc, mesh_text, 0, 15); tcase_add_test(tc, unknown_backend_is_named);
-               tcase_add_test(tc, devices_are_numbered_row_major); tcase_add_loop_test(tc, spec_text, 0, 10);
-               tcase_add_loop_test(tc, array_refusal, 0, 10); tcase_add_test(tc, all_bad_dimensions_are_listed);
-               tcase_add_test(tc, all_bad_inputs_are_listed);
+SPMD_TEST_MAIN("spec", tcase_add_loop_test(tc, mesh_text, 0, sizeof meshes / sizeof *meshes);
+               tcase_add_loop_test(tc, environment_is_read_strictly, 0, sizeof environment / sizeof *environment);
+               tcase_add_test(tc, unknown_backend_is_named); tcase_add_test(tc, devices_are_numbered_row_major);
+               tcase_add_loop_test(tc, spec_text, 0, sizeof texts / sizeof *texts);
+               tcase_add_loop_test(tc, array_refusal, 0, sizeof refusals / sizeof *refusals);
+               tcase_add_test(tc, all_bad_dimensions_are_listed); tcase_add_test(tc, all_bad_inputs_are_listed);
                tcase_add_loop_test(tc, the_first_axis_of_an_entry_is_major, 0, 2);
                tcase_add_loop_test(tc, random_arrays_come_back, 0, 60);)
