@@ -38,7 +38,8 @@ spmd_status spmd_cuda_comm(spmd_ctx *ctx, const char *text, struct ncclComm **ou
         "spmd_cuda_comm over '%s': there are communicators of one axis of 2 or more shards and of all axes, on a "
         "GPU a shard, unless SPMD_CUDA_TRANSPORT is p2p",
         text);
-    cuda->collective = true;     /* whoever asks enqueues, */
+    cuda->nccl_calls++; /* whoever asks enqueues, */
+    cuda->collective = true;
     return spmd__cuda_join(ctx); /* on the shard's stream, and in the order of all collectives */
 }
 
