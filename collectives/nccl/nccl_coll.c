@@ -35,8 +35,12 @@ static ncclComm_t comm_of(const spmd_ctx *ctx, const spmd_kernel_args *args, spm
 static spmd_status open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
 {
     spmd_coll coll;
+    spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
+    cuda->nccl_calls++;
+    if (cuda->capturing) /* what the program calls was compared before, and nothing starts now */
+        return SPMD_OK;
     SPMD_TRY(spmd__coll_open(ctx, op, args, &(spmd_post){0}, &coll)); /* nobody reads the post */
-    spmd__cuda_of(ctx->device)->collective = true;
+    cuda->collective = true;
     return SPMD_OK;
 }
 
@@ -48,9 +52,9 @@ static bool accepted(ncclResult_t result)
 /* The end of a group of calls, of which the last returned `result`. */
 static spmd_status close_group(spmd_ctx *ctx, ncclComm_t comm, ncclResult_t result, const char *what)
 {
-    ncclResult_t ended = ncclGroupEnd();
+    spmd_status ended = spmd__nccl_enqueued(ctx, comm, ncclGroupEnd(), what); /* those before one that failed, too */
     SPMD_TRY(spmd__nccl_check(result, what));
-    return spmd__nccl_enqueued(ctx, comm, ended, what);
+    return ended;
 }
 
 static bool type_of(spmd_dtype dtype, ncclDataType_t *out)

@@ -93,6 +93,7 @@ static spmd_status make_all(spmd_mesh *mesh)
 static void end_comms(spmd_device *device, ncclResult_t (*end)(ncclComm_t))
 {
     spmd_cuda_device *cuda = spmd__cuda_of(device);
+    spmd__cuda_drop_graphs(cuda); /* a communicator waits for those that hold it */
     for (int mask = 0; mask < 1 << SPMD_MAX_AXES; mask++) {
         if (cuda->comm[mask])
             (void)end(cuda->comm[mask]);

@@ -1,9 +1,13 @@
-/* Replaying a program on backend cuda. Runs of local calls become CUDA graphs, one launch each; collectives stay calls
- * between them, because the host meets around each. The first replay runs call by call, so that every op has made what
- * it keeps on the device; the second captures. A run that cannot be captured is called as before, with a notice.
+/* Replaying a program on backend cuda. What can be captured becomes CUDA graphs, one launch each: runs of local calls,
+ * and the collectives that go over NCCL. Those over peer memory stay calls between the graphs, because the host meets
+ * around each. The first replay runs call by call, so that every op has made what it keeps on the device, and shows
+ * which collectives NCCL does; the second captures. What cannot be captured is called as before, with a notice.
+ *
+ * Every device captures for itself, the same calls in the same order; what they are was compared when the program was
+ * recorded. All take the graphs with collectives, or none does. Before such a graph is launched all meet.
  *
  * Graphs hold addresses, and addresses decide what runs beside what: when the job's arrays are others, all of it is
- * made again. */
+ * made again. They hold communicators, too, and go before those do. */
 #include "spmd/cuda/cuda_overlap.h"
 #include "spmd/cuda/cuda_range.h"
 #include "spmd/host/meet.h"
@@ -11,12 +15,17 @@
 /* Calls first .. end-1. */
 typedef struct segment {
     int first, end;
+    bool across;           /* some are collectives */
     cudaGraphExec_t graph; /* NULL: call by call */
 } segment;
 
-typedef struct graphs {
-    bool tried;        /* the segments were captured, as far as they can be */
-    uint32_t bindings; /* for which addresses */
+typedef struct spmd_cuda_graphs {
+    spmd_cuda_device *device;
+    struct spmd_cuda_graphs *next; /* of the device */
+    bool learned;                  /* `order` says which calls use NCCL: all have run with these communicators */
+    bool tried;                    /* the segments were captured, as far as they can be */
+    bool local;                    /* collectives are not captured: a device could not */
+    uint32_t bindings;             /* for which addresses */
     spmd_cuda_order *order;
     int n;
     segment segments[]; /* room for one a call */
@@ -25,10 +34,15 @@ typedef struct graphs {
 /* Fewer kernels than this gain nothing. */
 enum { SHORTEST = 2 };
 
-static bool capturable(const spmd_call *call)
+static bool capturable(const graphs *g, const spmd_program *p, int i)
 {
+    const spmd_call *call = &p->calls[i];
     const spmd_custom_op *custom = call->attr.definition;
-    return call->op->view || (!spmd__meets(call) && call->op->cuda && (!custom || custom->cuda));
+    if (call->op->view)
+        return true;
+    if (spmd__meets(call))
+        return g->order[i].nccl && !g->local;
+    return call->op->cuda && (!custom || custom->cuda) && !g->order[i].nccl;
 }
 
 static int kernels_in(const spmd_program *p, const segment *s)
@@ -40,13 +54,17 @@ static int kernels_in(const spmd_program *p, const segment *s)
 }
 
 /* The segment that begins with call `first`: a run that can be captured, or a single call. It crosses neither the first
- * update of an output nor a call that waits for a collective beside it, since a capture knows no events of outside. */
-static segment next_segment(const spmd_program *p, const spmd_cuda_order *order, int first)
+ * update of an output nor a call that waits for a collective beside it, unless that is part of the segment: a capture
+ * knows no events of outside. */
+static segment next_segment(const graphs *g, const spmd_program *p, int first)
 {
     segment s = {.first = first, .end = first};
-    while (s.end < p->n && (s.end == first || (s.end != p->commit && order[s.end].after < 0)) &&
-           capturable(&p->calls[s.end]))
-        s.end++;
+    for (; s.end < p->n && capturable(g, p, s.end); s.end++) {
+        int after = g->order[s.end].after;
+        if (s.end > first && (s.end == p->commit || (after >= 0 && after < first)))
+            break;
+        s.across |= spmd__meets(&p->calls[s.end]);
+    }
     s.end += s.end == first;
     return s;
 }
@@ -63,10 +81,22 @@ static void drop(graphs *g)
 
 static void forget(void *captured)
 {
-    graphs *g = captured;
+    graphs *g = captured, **at = &g->device->graphs;
     drop(g);
+    while (*at != g)
+        at = &(*at)->next;
+    *at = g->next;
     spmd__free(g->order);
     spmd__free(g);
+}
+
+void spmd__cuda_drop_graphs(spmd_cuda_device *cuda)
+{
+    for (graphs *g = cuda->graphs; g; g = g->next) {
+        drop(g);
+        g->learned = false;
+        g->bindings = 0;
+    }
 }
 
 /* For the present addresses. */
@@ -77,40 +107,50 @@ static void arrange(graphs *g, spmd_program *p)
     g->n = 0;
     p->info.beside = spmd__cuda_order(p, g->order);
     for (int i = 0; i < p->n; i = g->segments[g->n++].end)
-        g->segments[g->n] = next_segment(p, g->order, i);
+        g->segments[g->n] = next_segment(g, p, i);
 }
 
 static graphs *new_graphs(spmd_program *p)
 {
+    spmd_cuda_order *order = spmd__alloc(p->mesh, (size_t)p->n * sizeof *order + 1);
     graphs *g = spmd__alloc(p->mesh, sizeof *g + (size_t)p->n * sizeof *g->segments);
-    if (!g)
+    if (!g || !order) {
+        spmd__free(g);
+        spmd__free(order);
         return NULL;
-    *g = (graphs){.order = spmd__alloc(p->mesh, (size_t)p->n * sizeof *g->order + 1)};
-    if (g->order) {
-        arrange(g, p);
-        return g;
     }
-    spmd__free(g);
-    return NULL;
+    for (int i = 0; i < p->n; i++)
+        order[i].nccl = false;
+    spmd_cuda_device *cuda = spmd__cuda_of(p->device);
+    *g = (graphs){.device = cuda, .next = cuda->graphs, .order = order};
+    cuda->graphs = g;
+    return g;
 }
 
 /* A profile wants each op's own time: nothing runs beside another then. */
-static spmd_status run_calls(spmd_program *p, spmd_ctx *ctx, const graphs *g, const segment *s)
+static spmd_status run_calls(spmd_program *p, spmd_ctx *ctx, graphs *g, const segment *s)
 {
     for (int i = s->first; i < s->end; i++)
-        SPMD_TRY(ctx->mesh->job.profile ? spmd__program_step(p, ctx, i) : spmd__cuda_step(p, ctx, i, g->order));
+        SPMD_TRY(ctx->mesh->job.profile ? spmd__program_step(p, ctx, i) : spmd__cuda_step(p, ctx, i, g->order, 0));
     return SPMD_OK;
 }
 
-/* Records the segment's work instead of doing it. */
-static spmd_status capture(spmd_program *p, spmd_ctx *ctx, segment *s)
+/* Puts the segment's work on the streams, which keep it for the graph. */
+static spmd_status record(spmd_program *p, spmd_ctx *ctx, graphs *g, const segment *s)
+{
+    for (int i = s->first; i < s->end; i++)
+        SPMD_TRY(spmd__cuda_step(p, ctx, i, g->order, s->first));
+    return spmd__cuda_join(ctx);
+}
+
+static spmd_status capture(spmd_program *p, spmd_ctx *ctx, graphs *g, segment *s)
 {
     cudaStream_t stream = spmd__cuda_stream(ctx);
     cudaGraph_t graph = NULL;
     SPMD_CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    spmd_status status = SPMD_OK;
-    for (int i = s->first; i < s->end && status == SPMD_OK; i++)
-        status = spmd__program_step(p, ctx, i);
+    g->device->capturing = true;
+    spmd_status status = record(p, ctx, g, s);
+    g->device->capturing = g->device->beside = false;
     cudaError_t ended = cudaStreamEndCapture(stream, &graph);
     if (ended != cudaSuccess && !graph)
         (void)cudaStreamEndCapture(stream, &graph); /* if it did not end */
@@ -124,48 +164,94 @@ static spmd_status capture(spmd_program *p, spmd_ctx *ctx, segment *s)
     return status;
 }
 
-static void capture_all(spmd_program *p, spmd_ctx *ctx, graphs *g)
+/* False: a segment with collectives could not be captured. */
+static bool capture_all(spmd_program *p, spmd_ctx *ctx, graphs *g)
 {
     uint64_t calls = atomic_load(&ctx->device->recorder.calls);
+    bool complete = true;
     for (int k = 0; k < g->n; k++) {
         segment *s = &g->segments[k];
-        if (kernels_in(p, s) < SHORTEST || !capturable(&p->calls[s->first]))
+        if (kernels_in(p, s) < SHORTEST || !capturable(g, p, s->first))
             continue;
-        if (capture(p, ctx, s) != SPMD_OK) {
-            s->graph = NULL;
-            spmd__log(ctx->mesh, "graph", "jit: calls %d to %d are not part of a CUDA graph: %s", s->first, s->end - 1,
-                      spmd_last_error());
+        if (capture(p, ctx, g, s) == SPMD_OK) {
+            for (int i = s->first; i < s->end; i++)
+                g->order[i].turn = -1; /* the graph ends after it: nobody else waits */
+            continue;
         }
+        s->graph = NULL;
+        complete &= !s->across;
+        spmd__log(ctx->mesh, "graph", "jit: calls %d to %d are not part of a CUDA graph: %s", s->first, s->end - 1,
+                  spmd_last_error());
     }
     g->tried = true;
     atomic_store(&ctx->device->recorder.calls, calls); /* nothing has run yet */
+    return complete;
 }
 
-/* Graphs are made while no device is in a collective: they take memory. Every shard says whether it wants to. */
-static spmd_status make_graphs(spmd_program *p, spmd_ctx *ctx, graphs *g, bool wanted)
+static spmd_status meet_all(spmd_ctx *ctx, int count, spmd_post post, spmd_post *posts)
 {
     spmd_group group;
-    spmd_post posts[SPMD_MAX_DEVICES];
-    bool any = false;
     spmd__group_all(ctx, &group);
-    spmd_signature signature = {.op = "replay", .count = p->n};
-    spmd_ctx_at(ctx, "the beginning of a program");
-    SPMD_TRY(spmd__meet(ctx, &group, &signature, (spmd_post){wanted ? g : NULL, NULL}, posts));
-    for (int k = 0; k < group.n; k++)
-        any |= posts[k].data != NULL;
-    if (wanted)
-        capture_all(p, ctx, g);
-    return any ? spmd__meet(ctx, &group, &signature, (spmd_post){0}, NULL) : SPMD_OK;
+    return spmd__meet(ctx, &group, &(spmd_signature){.op = "replay", .count = count}, post, posts);
 }
 
-static spmd_status run_segment(spmd_program *p, spmd_ctx *ctx, const graphs *g, const segment *s)
+/* Graphs are made while no device is in a collective: they take memory. Every shard says whether it wants to, and
+ * whether it could: with collectives all make them, or none. */
+static spmd_status make_graphs(spmd_program *p, spmd_ctx *ctx, graphs *g, bool wanted)
 {
-    if (!s->graph || ctx->mesh->job.profile)
-        return run_calls(p, ctx, g, s);
-    for (int i = s->first; i < s->end; i++)
-        if (!p->calls[i].op->view)
-            spmd__record(&ctx->device->recorder, p->calls[i].op->name, NULL);
-    SPMD_TRY(spmd__cuda_await(ctx, g->order[s->first].after));
+    spmd_post posts[SPMD_MAX_DEVICES];
+    bool any = false, all = true;
+    spmd_ctx_at(ctx, "the beginning of a program");
+    SPMD_TRY(meet_all(ctx, p->n, (spmd_post){wanted ? g : NULL, g->learned ? g : NULL}, posts));
+    for (int d = 0; d < ctx->mesh->ndevices; d++) {
+        any |= posts[d].data != NULL;
+        all &= posts[d].out != NULL;
+    }
+    if (!any || !all)
+        return SPMD_OK;
+    arrange(g, p);
+    all = capture_all(p, ctx, g);
+    SPMD_TRY(meet_all(ctx, p->n, (spmd_post){all ? g : NULL, NULL}, posts));
+    for (int d = 0; d < ctx->mesh->ndevices; d++)
+        all &= posts[d].data != NULL;
+    if (all)
+        return SPMD_OK;
+    g->local = true;
+    arrange(g, p);
+    capture_all(p, ctx, g);
+    return meet_all(ctx, p->n, (spmd_post){0}, NULL);
+}
+
+/* What the calls of a graph leave in the flight recorder and the statistics. */
+static void note_calls(const spmd_program *p, spmd_ctx *ctx, const segment *s)
+{
+    for (int i = s->first; i < s->end; i++) {
+        const spmd_call *call = &p->calls[i];
+        int64_t bytes = 0;
+        if (call->op->view)
+            continue;
+        spmd__record(&ctx->device->recorder, call->op->name, spmd__meets(call) ? call->site : NULL);
+        if (!spmd__meets(call))
+            continue;
+        spmd_group group;
+        spmd__group(ctx, &call->attr.axes, &group);
+        for (int k = 0; k < call->nin; k++)
+            bytes += spmd_count(&call->in[k]) * (int64_t)spmd_dtype_size(call->in[k].dtype);
+        ctx->transposing = call->implied;
+        spmd__count_collective(ctx, group.mask, bytes);
+    }
+}
+
+static spmd_status launch(spmd_program *p, spmd_ctx *ctx, graphs *g, const segment *s)
+{
+    note_calls(p, ctx, s);
+    if (s->across) { /* in the order of all collectives, and at the same time as the others */
+        SPMD_TRY(spmd__cuda_join(ctx));
+        spmd_ctx_at(ctx, "a CUDA graph with collectives");
+        SPMD_TRY(meet_all(ctx, s->first, (spmd_post){0}, NULL));
+        g->device->collective = true;
+    } else
+        SPMD_TRY(spmd__cuda_await(ctx, g->order, g->order[s->first].after));
     spmd__range_begin("graph");
     cudaError_t error = cudaGraphLaunch(s->graph, spmd__cuda_stream(ctx));
     spmd__range_end();
@@ -175,8 +261,8 @@ static spmd_status run_segment(spmd_program *p, spmd_ctx *ctx, const graphs *g, 
 spmd_status spmd__cuda_replay(spmd_program *p, spmd_ctx *ctx, spmd_status (*before_commit)(spmd_ctx *))
 {
     graphs *g = p->captured;
-    bool first = !g;
-    if (first) {
+    bool profiled = ctx->mesh->job.profile != NULL;
+    if (!g) {
         g = p->captured = new_graphs(p);
         p->forget = forget;
         if (!g)
@@ -184,12 +270,14 @@ spmd_status spmd__cuda_replay(spmd_program *p, spmd_ctx *ctx, spmd_status (*befo
     }
     if (g->bindings != p->bindings)
         arrange(g, p);
-    SPMD_TRY(make_graphs(p, ctx, g, !first && !ctx->mesh->job.profile && !g->tried));
+    SPMD_TRY(make_graphs(p, ctx, g, g->learned && !profiled && !g->tried));
     for (int k = 0; k < g->n; k++) {
         const segment *s = &g->segments[k];
         if (s->first == p->commit)
             SPMD_TRY(before_commit(ctx));
-        SPMD_TRY(run_segment(p, ctx, g, s));
+        SPMD_TRY(s->graph && !profiled ? launch(p, ctx, g, s) : run_calls(p, ctx, g, s));
     }
-    return spmd__sync(ctx);
+    SPMD_TRY(spmd__sync(ctx));
+    g->learned |= !profiled;
+    return SPMD_OK;
 }

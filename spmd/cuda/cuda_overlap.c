@@ -57,12 +57,12 @@ static bool leaves_work(const spmd_program *p, int i)
     return false;
 }
 
-/* The newest turn that call i must not overtake, of those that calls from .. i-1 begin. */
-static int newest_conflict(const spmd_program *p, const spmd_cuda_order *order, int from, int i)
+/* The last of the calls from .. last that run beside and that call i must not overtake. */
+static int last_conflict(const spmd_program *p, const spmd_cuda_order *order, int from, int last, int i)
 {
-    for (int j = i - 1; j >= from; j--)
+    for (int j = last; j >= from; j--)
         if (order[j].turn >= 0 && conflict(p, j, i))
-            return order[j].turn;
+            return j;
     return -1;
 }
 
@@ -70,31 +70,30 @@ int spmd__cuda_order(const spmd_program *p, spmd_cuda_order *order)
 {
     /* Inputs that are copied first lie in scratch memory, which the next op on the shard's stream may use. */
     bool none = ((const spmd_cuda_mesh *)p->mesh->backend_state)->copies;
-    int turns = 0, waited = -1, from = 0; /* calls before `from` begin no turn later than `waited` */
+    int turns = 0, last = -1, waited = -1; /* the last call that runs beside; that was waited for, with all before it */
     for (int i = 0; i < p->n; i++) {
         bool collective = is_collective(p, &p->calls[i]);
-        order[i] = (spmd_cuda_order){-1, -1};
-        waited = i == p->commit ? turns - 1 : waited;
-        while (from < i && order[from].turn <= waited)
-            from++;
+        order[i].turn = order[i].after = -1;
+        waited = i == p->commit ? last : waited;
         if (p->calls[i].op->view)
             continue;
         if (!none && collective && p->calls[i].op->cuda && leaves_work(p, i)) {
             order[i].turn = turns++;
+            last = i;
             continue;
         }
-        int after = collective ? turns - 1 : newest_conflict(p, order, from, i);
+        int after = collective ? last : last_conflict(p, order, waited + 1, last, i);
         if (after > waited)
             order[i].after = waited = after;
     }
     return turns;
 }
 
-spmd_status spmd__cuda_await(spmd_ctx *ctx, int turn)
+spmd_status spmd__cuda_await(spmd_ctx *ctx, const spmd_cuda_order *order, int after)
 {
     const spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
-    if (turn >= 0) /* an event that a later turn has recorded again covers the earlier one */
-        SPMD_CUDA_TRY(cudaStreamWaitEvent(cuda->compute, cuda->joins[turn % SPMD_CUDA_JOINS], 0));
+    if (after >= 0 && order[after].turn >= 0) /* a later turn that has recorded the event again covers this one */
+        SPMD_CUDA_TRY(cudaStreamWaitEvent(cuda->compute, cuda->joins[order[after].turn % SPMD_CUDA_JOINS], 0));
     return SPMD_OK;
 }
 
@@ -108,13 +107,9 @@ spmd_status spmd__cuda_join(spmd_ctx *ctx)
     return SPMD_OK;
 }
 
-spmd_status spmd__cuda_step(spmd_program *p, spmd_ctx *ctx, int i, const spmd_cuda_order *order)
+static spmd_status run_beside(spmd_program *p, spmd_ctx *ctx, int i, int turn)
 {
     spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
-    if (order[i].turn < 0) {
-        SPMD_TRY(spmd__cuda_await(ctx, order[i].after));
-        return spmd__program_step(p, ctx, i);
-    }
     SPMD_CUDA_TRY(cudaEventRecord(cuda->fork, cuda->compute));
     SPMD_CUDA_TRY(cudaStreamWaitEvent(cuda->second, cuda->fork, 0));
     cuda->stream = cuda->second;
@@ -123,6 +118,21 @@ spmd_status spmd__cuda_step(spmd_program *p, spmd_ctx *ctx, int i, const spmd_cu
     cuda->stream = cuda->compute;
     cuda->beside = true; /* still, if the op has waited in between */
     SPMD_TRY(status);
-    SPMD_CUDA_TRY(cudaEventRecord(cuda->joins[order[i].turn % SPMD_CUDA_JOINS], cuda->second));
+    SPMD_CUDA_TRY(cudaEventRecord(cuda->joins[turn % SPMD_CUDA_JOINS], cuda->second));
+    return SPMD_OK;
+}
+
+spmd_status spmd__cuda_step(spmd_program *p, spmd_ctx *ctx, int i, spmd_cuda_order *order, int from)
+{
+    const spmd_cuda_device *cuda = spmd__cuda_of(ctx->device);
+    uint64_t before = cuda->nccl_calls;
+    if (order[i].turn >= 0)
+        SPMD_TRY(run_beside(p, ctx, i, order[i].turn));
+    else {
+        if (order[i].after >= from)
+            SPMD_TRY(spmd__cuda_await(ctx, order, order[i].after));
+        SPMD_TRY(spmd__program_step(p, ctx, i));
+    }
+    order[i].nccl = cuda->nccl_calls != before;
     return SPMD_OK;
 }

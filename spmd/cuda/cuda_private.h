@@ -26,6 +26,9 @@ typedef struct spmd_cuda_device {
     char *staging;                       /* pinned host memory that copies go through */
     spmd_cuda_note *note;                /* pinned, too */
     bool collective;                     /* work of other devices is on the stream: it may never end */
+    uint64_t nccl_calls;                 /* groups of them that were put on a stream */
+    bool capturing;                      /* the stream keeps its work for a graph */
+    struct spmd_cuda_graphs *graphs;     /* of all programs */
     const spmd_op *timed;
     pthread_mutex_t staging_lock;
 } spmd_cuda_device;
@@ -51,6 +54,8 @@ spmd_status spmd__cuda_prepare(spmd_mesh *mesh);
 void spmd__cuda_release(spmd_mesh *mesh);
 spmd_status spmd__cuda_open(spmd_device *device);
 void spmd__cuda_close(spmd_device *device);
+/* The graphs of the device's programs, which hold its communicators; they are made anew when they are wanted. */
+void spmd__cuda_drop_graphs(spmd_cuda_device *cuda);
 spmd_status spmd__cuda_replay(struct spmd_program *program, spmd_ctx *ctx, spmd_status (*before_commit)(spmd_ctx *));
 
 #endif

@@ -38,7 +38,8 @@ spmd_status spmd_cuda_comm(spmd_ctx *ctx, const char *text, struct ncclComm **ou
         "spmd_cuda_comm over '%s': no such communicator; NCCL has one of each axis of 2 or more shards and one of all "
         "axes where every shard has a GPU of its own and SPMD_CUDA_TRANSPORT is auto or nccl",
         text);
-    cuda->collective = true;     /* whoever asks enqueues, */
+    cuda->nccl_calls++; /* whoever asks enqueues, */
+    cuda->collective = true;
     return spmd__cuda_join(ctx); /* on the shard's stream, and in the order of all collectives */
 }
 

@@ -11,6 +11,7 @@ typedef struct cuda_job {
     spmd_mesh *mesh;
     spmd_jit *jit;
     spmd_array *w, *x, *loss;
+    spmd_stats stats; /* of the last step */
 } cuda_job;
 
 static spmd_status job_loss(spmd_ctx *ctx, const spmd_tensor *p, int n, void *user, spmd_tensor *loss)
@@ -58,6 +59,7 @@ static spmd_status job_run(cuda_job *j, int steps, bool jit)
     job.out = out;
     job.out_specs = (spmd_spec[]){SPMD_REPLICATED, SPMD_REPLICATED};
     job.jit = jit ? j->jit : NULL;
+    job.stats = &j->stats;
     for (int k = 0; k < steps; k++) {
         spmd_status status = spmd_shard_map(&job);
         j->loss = out[1];
