@@ -13,8 +13,7 @@
 static bool meet(const spmd_view *a, const spmd_view *b)
 {
     uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
-    size_t of_x = (size_t)spmd_view_count(a) * spmd_dtype_size(a->dtype);
-    size_t of_y = (size_t)spmd_view_count(b) * spmd_dtype_size(b->dtype);
+    size_t of_x = spmd__view_bytes(a), of_y = spmd__view_bytes(b);
     return of_x && of_y && x < y + of_y && y < x + of_x;
 }
 
@@ -24,7 +23,7 @@ static bool writes_for(const spmd_program *p, int i, int j)
     const spmd_kernel_args *a = &p->args[i], *b = &p->args[j];
     for (int n = 0; n < a->nout; n++) {
         for (int k = 0; k < b->nin; k++)
-            if ((k >= 64 || !(p->calls[j].op->like >> k & 1)) && meet(&a->out[n], &b->in[k]))
+            if (!spmd__bit(p->calls[j].op->like, k) && meet(&a->out[n], &b->in[k]))
                 return true;
         for (int k = 0; k < b->nout; k++)
             if (meet(&a->out[n], &b->out[k]))
