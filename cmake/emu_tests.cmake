@@ -25,8 +25,7 @@ foreach(source IN LISTS emu_tests)
     endforeach()
 endforeach()
 
-# The suite on 4 GPUs, which meshes of 8 shards share; core and collectives on 1 and 2 as well. Kernels and models are
-# not repeated there, since they know of other shards by collectives only, nor are the four longest tests.
+# The suite on 4 GPUs, which meshes of 8 shards share, and on 1 and 2; the longest tests are not repeated there.
 foreach(test IN LISTS sharded_tests)
     get_filename_component(name ${test} NAME)
     get_filename_component(folder ${test} DIRECTORY)
@@ -35,7 +34,7 @@ foreach(test IN LISTS sharded_tests)
         string(REPLACE SPMD_CUDA_MEMORY=4 SPMD_CUDA_MEMORY=160 cuda "${cuda}")
     endif()
     spmd_test_on_devices(emu/${test} ${folder} "${cuda};EMU_DEVICES=4" $<TARGET_FILE:${name}>)
-    if(folder MATCHES "^(spmd|collectives)$" AND NOT name MATCHES "^test_(coll_grad|large|auto_property|checkpoint)$")
+    if(NOT name MATCHES "^test_(coll_grad|large|auto_property|checkpoint|checkpoints|train)$")
         foreach(gpus 1 2)
             spmd_test_on_devices(emu-${gpus}/${test} ${folder} "${cuda};EMU_DEVICES=${gpus}" $<TARGET_FILE:${name}>)
         endforeach()
