@@ -13,8 +13,10 @@ foreach(source IN LISTS fuzz_sources)
     spmd_program(${name} ${source})
     target_link_libraries(${name} PRIVATE ${SPMD_BUILD_LIBRARIES})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set(found ${PROJECT_BINARY_DIR}/found/${what}) # the first folder is where new inputs go
+    file(MAKE_DIRECTORY ${found})
     add_test(NAME fuzz/${what} COMMAND ${name} -max_total_time=${SPMD_FUZZ_SECONDS} -max_len=4096 -rss_limit_mb=1024
-        -timeout=5 ${PROJECT_SOURCE_DIR}/tests/fuzz/seeds/${what})
+        -timeout=5 ${found} ${PROJECT_SOURCE_DIR}/tests/fuzz/seeds/${what})
     set_tests_properties(fuzz/${what} PROPERTIES TIMEOUT 120 LABELS fuzz)
 endforeach()
 target_sources(fuzz_run_log PRIVATE cli/run_log.c)
