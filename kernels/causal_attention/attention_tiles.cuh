@@ -179,6 +179,18 @@ __device__ __forceinline__ void store_tile(T *to, const float *sums, int row_siz
     }
 }
 
+/* Elements of a row of what a block keeps in shared memory: of the operands' tiles, of P's, of the scores', of the
+ * sums'. */
+template <class P, int TILE> struct tile_rows {
+    const int row, p_row, score_row, sums_row;
+
+    __host__ __device__ explicit tile_rows(int d)
+        : row(P::row_of(P::padded(d))), p_row(P::row_of(TILE)), score_row(P::sums_row_of(TILE)),
+          sums_row(P::sums_row_of(P::padded(d)))
+    {
+    }
+};
+
 /* launch(tile, bytes) with tile::value rows a tile and the bytes of its Buffers<P, rows>. Larger tiles read less: 64
  * rows for 16-bit tiles, if there are so many and the device's shared memory holds them; else 32. */
 template <template <class, int> class Buffers, class P, class Launch>

@@ -7,24 +7,18 @@ using namespace spmd_kernel;
 namespace
 {
 /* A block's shared memory. Keys and values take turns in one buffer. */
-template <class P, int TILE> struct buffers {
+template <class P, int TILE> struct buffers : tile_rows<P, TILE> {
     typedef typename P::stored stored;
     stored *q, *keys, *p;
     float *scores, *out, *max, *sum;
-    int row, p_row, score_row, out_row; /* elements of a row */
 
-    __host__ __device__ buffers(carver *c, int d)
+    __host__ __device__ buffers(carver *c, int d) : tile_rows<P, TILE>(d)
     {
-        const int width = P::padded(d);
-        row = P::row_of(width);
-        p_row = P::row_of(TILE);
-        score_row = P::sums_row_of(TILE);
-        out_row = P::sums_row_of(width);
-        q = c->take<stored>(TILE * row);
-        keys = c->take<stored>(TILE * row);
-        p = c->take<stored>(TILE * p_row);
-        scores = c->take<float>(TILE * score_row);
-        out = c->take<float>(TILE * out_row);
+        q = c->take<stored>(TILE * this->row);
+        keys = c->take<stored>(TILE * this->row);
+        p = c->take<stored>(TILE * this->p_row);
+        scores = c->take<float>(TILE * this->score_row);
+        out = c->take<float>(TILE * this->sums_row);
         max = c->take<float>(TILE);
         sum = c->take<float>(TILE);
     }
@@ -54,7 +48,7 @@ __device__ void weigh(const buffers<P, TILE> &b, const attention &s, int64_t fir
         sum += __shfl_xor_sync(ALL_LANES, sum, step);
     const float keep = expf(before - max);
     for (int j = lane; j < width; j += LANES)
-        b.out[row * b.out_row + j] *= keep;
+        b.out[row * b.sums_row + j] *= keep;
     __syncwarp(); /* all lanes have read max before one writes it */
     if (lane == 0) {
         b.max[row] = max;
@@ -74,7 +68,7 @@ __global__ void __launch_bounds__(THREADS)
     const int64_t base = head * s.t * s.d, left = s.t - first_row;
     const int width = P::padded(s.d);
     load_tile(b.q, b.row, q + base + first_row * s.d, TILE, left, s.d, width);
-    clear_tile(b.out, TILE * b.out_row);
+    clear_tile(b.out, TILE * b.sums_row);
     if (threadIdx.x < TILE) {
         b.max[threadIdx.x] = -INFINITY;
         b.sum[threadIdx.x] = 0.0f;
@@ -89,10 +83,10 @@ __global__ void __launch_bounds__(THREADS)
         load_tile(b.keys, b.row, v + base + key * s.d, TILE, s.t - key, s.d, width);
         weigh(b, s, first_row, key);
         __syncthreads();
-        P::template product<AS_IS, AS_IS, true>(b.p, b.p_row, b.keys, b.row, b.out, b.out_row, TILE, width, TILE);
+        P::template product<AS_IS, AS_IS, true>(b.p, b.p_row, b.keys, b.row, b.out, b.sums_row, TILE, width, TILE);
     }
     __syncthreads();
-    store_tile(out + base + first_row * s.d, b.out, b.out_row, TILE, left, s.d, b.sum);
+    store_tile(out + base + first_row * s.d, b.out, b.sums_row, TILE, left, s.d, b.sum);
     if (threadIdx.x < TILE && threadIdx.x < left)
         log_sum[head * s.t + first_row + threadIdx.x] = b.max[threadIdx.x] + logf(b.sum[threadIdx.x]);
 }

@@ -34,29 +34,23 @@ template <class T> struct row_dots {
 
 /* A block's shared memory: tiles of all four operands, of the scores and dP, of P and dS, and the sums that it owns
  * (dk and dv, or dq). */
-template <class P, int TILE> struct buffers {
+template <class P, int TILE> struct buffers : tile_rows<P, TILE> {
     typedef typename P::stored stored;
     stored *q, *k, *v, *ct, *p, *ds;
     float *scores, *dp, *first, *second;
-    int row, p_row, score_row, sums_row;
 
-    __host__ __device__ buffers(carver *c, int d)
+    __host__ __device__ buffers(carver *c, int d) : tile_rows<P, TILE>(d)
     {
-        const int width = P::padded(d);
-        row = P::row_of(width);
-        p_row = P::row_of(TILE);
-        score_row = P::sums_row_of(TILE);
-        sums_row = P::sums_row_of(width);
-        q = c->take<stored>(TILE * row);
-        k = c->take<stored>(TILE * row);
-        v = c->take<stored>(TILE * row);
-        ct = c->take<stored>(TILE * row);
-        p = c->take<stored>(TILE * p_row);
-        ds = c->take<stored>(TILE * p_row);
-        scores = c->take<float>(TILE * score_row);
-        dp = c->take<float>(TILE * score_row);
-        first = c->take<float>(TILE * sums_row);
-        second = c->take<float>(TILE * sums_row);
+        q = c->take<stored>(TILE * this->row);
+        k = c->take<stored>(TILE * this->row);
+        v = c->take<stored>(TILE * this->row);
+        ct = c->take<stored>(TILE * this->row);
+        p = c->take<stored>(TILE * this->p_row);
+        ds = c->take<stored>(TILE * this->p_row);
+        scores = c->take<float>(TILE * this->score_row);
+        dp = c->take<float>(TILE * this->score_row);
+        first = c->take<float>(TILE * this->sums_row);
+        second = c->take<float>(TILE * this->sums_row);
     }
 };
 
