@@ -28,7 +28,7 @@ bool spmd__same_placement(const spmd_placement *a, const spmd_placement *b)
 
 double spmd__block_bytes(const spmd_mesh *mesh, const spmd_tensor *t, const spmd_placement *at)
 {
-    double bytes = (double)spmd_count(t) * (double)spmd_dtype_size(t->dtype);
+    double bytes = (double)spmd__tensor_bytes(t);
     return bytes / spmd__mask_size(mesh, spmd__layout_mask(&at->cut));
 }
 

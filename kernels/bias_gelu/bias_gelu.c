@@ -61,7 +61,7 @@ static void bias_gelu_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *x = &call->in[0];
     cost->flops = 36.0 * (double)spmd_count(x); /* as counted in spmd__gelu2 */
-    cost->bytes = 3.0 * (double)spmd_count(x) * (double)spmd_dtype_size(x->dtype);
+    cost->bytes = 3.0 * (double)spmd__tensor_bytes(x);
 }
 
 static const spmd_op bias_gelu_op = {

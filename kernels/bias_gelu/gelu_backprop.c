@@ -71,7 +71,7 @@ static void backprop_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *ct = &call->in[CT];
     cost->flops = call->nout * (double)spmd_count(ct);
-    cost->bytes = (call->nout + 1) * (double)spmd_count(ct) * (double)spmd_dtype_size(ct->dtype);
+    cost->bytes = (call->nout + 1) * (double)spmd__tensor_bytes(ct);
 }
 
 /* Rows that are cut make the column sums partial. */

@@ -38,7 +38,7 @@ static void attention_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *q = &call->in[0];
     cost->flops = 2.0 * (double)spmd_count(q) * (double)q->shape[2]; /* two products, of which the mask leaves half */
-    cost->bytes = 4.0 * (double)spmd_count(q) * (double)spmd_dtype_size(q->dtype);
+    cost->bytes = 4.0 * (double)spmd__tensor_bytes(q);
 }
 
 /* Batch and heads are independent of each other. */

@@ -105,7 +105,7 @@ static void grad_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *q = &call->in[Q];
     cost->flops = 5.0 * (double)spmd_count(q) * (double)q->shape[2]; /* five products, of which the mask leaves half */
-    cost->bytes = 8.0 * (double)spmd_count(q) * (double)spmd_dtype_size(q->dtype);
+    cost->bytes = 8.0 * (double)spmd__tensor_bytes(q);
 }
 
 /* Batch and heads are independent of each other. */

@@ -106,7 +106,7 @@ static void embedding_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *out = &call->out[0]; /* of the table only the rows that are taken */
     cost->flops = 0;
-    cost->bytes = 2.0 * (double)spmd_count(out) * (double)spmd_dtype_size(out->dtype);
+    cost->bytes = 2.0 * (double)spmd__tensor_bytes(out);
 }
 
 static void embedding_rule(const spmd_call *call, spmd_labels *labels)

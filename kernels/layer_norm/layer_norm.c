@@ -81,7 +81,7 @@ static void layer_norm_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *x = &call->in[0];
     cost->flops = 7.0 * (double)spmd_count(x);
-    cost->bytes = 2.0 * (double)spmd_count(x) * (double)spmd_dtype_size(x->dtype);
+    cost->bytes = 2.0 * (double)spmd__tensor_bytes(x);
 }
 
 static void layer_norm_rule(const spmd_call *call, spmd_labels *labels)

@@ -69,7 +69,7 @@ static void layer_norm_grad_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *x = &call->in[X];
     cost->flops = 15.0 * (double)spmd_count(x);
-    cost->bytes = 3.0 * (double)spmd_count(x) * (double)spmd_dtype_size(x->dtype);
+    cost->bytes = 3.0 * (double)spmd__tensor_bytes(x);
 }
 
 /* Rows that are cut make dgain and dbias partial. */

@@ -69,7 +69,7 @@ static void softmax_cost(const spmd_call *call, spmd_cost *cost)
 {
     const spmd_tensor *x = &call->in[0];
     cost->flops = 24.0 * (double)spmd_count(x); /* an exp is 20 */
-    cost->bytes = 2.0 * (double)spmd_count(x) * (double)spmd_dtype_size(x->dtype);
+    cost->bytes = 2.0 * (double)spmd__tensor_bytes(x);
 }
 
 static void softmax_rule(const spmd_call *call, spmd_labels *labels)

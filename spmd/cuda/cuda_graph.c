@@ -236,7 +236,7 @@ static void note_calls(const spmd_program *p, spmd_ctx *ctx, const segment *s)
         spmd_group group;
         spmd__group(ctx, &call->attr.axes, &group);
         for (int k = 0; k < call->nin; k++)
-            bytes += spmd_count(&call->in[k]) * (int64_t)spmd_dtype_size(call->in[k].dtype);
+            bytes += (int64_t)spmd__tensor_bytes(&call->in[k]);
         ctx->transposing = call->implied;
         spmd__count_collective(ctx, group.mask, bytes);
     }
