@@ -43,33 +43,13 @@ void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k)
     return args->nin == 1 ? post.out : ((void **)post.out)[k];
 }
 
-/* All inputs as one message. */
-static spmd_status pack(spmd_ctx *ctx, const spmd_kernel_args *args, size_t bytes, const void **message)
+/* All inputs, one after the other. */
+static spmd_post post_copies(const spmd_ctx *ctx, const spmd_group *group, const spmd_kernel_args *args)
 {
-    *message = args->in[0].data;
-    if (args->nin == 1)
-        return SPMD_OK;
-    char *packed = spmd__scratch(ctx, bytes);
-    if (!packed)
-        return SPMD_ENOMEM;
+    char *box = spmd__mail_box(ctx, group);
     for (int k = 0; k < args->nin; k++)
-        spmd__copy(packed + offset_of(args, k), args->in[k].data, spmd__view_bytes(&args->in[k]));
-    *message = packed;
-    return SPMD_OK;
-}
-
-static spmd_status meet_mailed(spmd_ctx *ctx, const spmd_kernel_args *args, size_t bytes,
-                               const spmd_signature *signature, spmd_coll *coll)
-{
-    spmd_mail mail = {.bytes = bytes};
-    size_t size = spmd__mail_size(bytes);
-    SPMD_TRY(pack(ctx, args, bytes, &mail.message));
-    mail.inbox = spmd__scratch(ctx, (size_t)coll->all.n * size);
-    if (!mail.inbox)
-        return SPMD_ENOMEM;
-    for (int k = 0; k < coll->all.n; k++)
-        coll->posts[k].data = k == coll->all.me ? mail.message : mail.inbox + (size_t)k * size;
-    return spmd__meet_mail(ctx, &coll->all, signature, &mail);
+        spmd__copy(box + offset_of(args, k), args->in[k].data, spmd__view_bytes(&args->in[k]));
+    return (spmd_post){.data = box};
 }
 
 /* Of inputs and outputs on all shards. 0 in place: what is overwritten has just been read and is in the caches. */
@@ -101,7 +81,9 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     coll->mailed = way == SPMD_WAY_MAIL;
     if (post)
         coll->posts[0] = *post;
-    else if (!coll->mailed)
+    else if (coll->mailed)
+        coll->posts[0] = post_copies(ctx, &coll->all, args);
+    else
         SPMD_TRY(post_tensors(ctx, args, &coll->posts[0]));
     memcpy(coll->device, coll->all.device, (size_t)coll->n * sizeof *coll->device);
     if (coll->n == 1)
@@ -113,8 +95,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
                                 .hash = args->hash,
                                 .args = args,
                                 .difference = spmd__coll_difference};
-    SPMD_TRY(coll->mailed ? meet_mailed(ctx, args, (size_t)packed, &signature, coll)
-                          : spmd__meet(ctx, &coll->all, &signature, coll->posts[0], coll->posts));
+    SPMD_TRY(spmd__meet(ctx, &coll->all, &signature, coll->posts[0], coll->posts));
     if (args->attr->i[SPMD_COLL_GROUPS])
         spmd__groups_narrow(args->attr, coll);
     return SPMD_OK;

@@ -43,15 +43,4 @@ static inline void spmd__cpu_relax(void)
 #endif
 }
 
-/* Fetches a cache line for writing. (gcc's builtin fetches it for reading, unless told of a newer processor; on older
- * ones the instruction does nothing.) */
-static inline void spmd__prefetch_to_write(const void *line)
-{
-#if defined(__x86_64__)
-    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)line));
-#else
-    __builtin_prefetch(line, 1);
-#endif
-}
-
 #endif

@@ -5,9 +5,8 @@
  * two meetings ahead (q+2 needs everybody's q+1, which they publish after reading the lines of q), so a line is free
  * again when its turn comes.
  *
- * Messages: a small input travels in the meeting itself, in lines of its own (boxes[device][mask][parity]) that end
- * with the sequence. They are written before the flag, so a member that finds all lines needs neither the flag nor a
- * second meeting, and lines that come out of order are waited for one by one.
+ * Mail: boxes[mask][parity][device], for posts that are copies. What holds for a line holds for its box, so that nobody
+ * has to meet again when it is read.
  *
  * Waiting: spin (only while every device has a core), then yield, then sleep. Sleepers count themselves in `waiters`
  * before they look at the flag a last time; publishers store the flag before they look at `waiters`; both sides are
@@ -22,13 +21,14 @@
  * slower), sequence numbers compared across axes (a subgroup may legally make an extra call). */
 #include "spmd/ctx.h"
 #include "spmd/host/futex.h"
-#include "spmd/host/mail.h"
 #include "spmd/host/meet_private.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { GLANCES = 16, SPINS = 4000, YIELDS = 32, WARN_MS = 20000, NAP_MS = 500 };
+/* Not a power of two: the members' boxes, read side by side, lie in different sets of a cache. */
+enum { BOX_STRIDE = SPMD_MAIL_BYTES + 128 };
 
 /* What the others read in every meeting, and wait for: one cache line, written in one go. */
 typedef struct slot {
@@ -55,8 +55,7 @@ typedef struct blocked {
 struct spmd_meetings {
     slot *slots;
     card *cards;
-    spmd_mail_line *boxes; /* within `mail`, which begins anywhere; zeros that take no memory before they are used */
-    void *mail;
+    char *boxes; /* take no memory before they are used */
     blocked *table;
     int masks;
     __attribute__((aligned(128))) _Atomic uint32_t epoch;
@@ -76,10 +75,8 @@ spmd_status spmd__meetings_create(spmd_mesh *mesh)
     m->slots = aligned_alloc(128, masks * 2 * n * sizeof(slot));
     m->cards = aligned_alloc(128, masks * 2 * n * sizeof(card));
     m->table = aligned_alloc(128, n * sizeof(blocked));
-    m->mail = calloc(masks * 2 * n * SPMD_MAIL_BOX_LINES + 1, sizeof(spmd_mail_line));
-    SPMD_CHECK(m->slots && m->cards && m->table && m->mail, SPMD_ENOMEM, "out of memory for the mesh's meetings");
-    m->boxes = (spmd_mail_line *)(((uintptr_t)m->mail + sizeof(spmd_mail_line) - 1) / sizeof(spmd_mail_line) *
-                                  sizeof(spmd_mail_line));
+    m->boxes = aligned_alloc(128, masks * 2 * n * BOX_STRIDE);
+    SPMD_CHECK(m->slots && m->cards && m->table && m->boxes, SPMD_ENOMEM, "out of memory for the mesh's meetings");
     spmd__meetings_reset(mesh);
     return SPMD_OK;
 }
@@ -91,23 +88,8 @@ void spmd__meetings_free(struct spmd_meetings *meetings)
     free(meetings->slots);
     free(meetings->cards);
     free(meetings->table);
-    free(meetings->mail);
+    free(meetings->boxes);
     free(meetings);
-}
-
-static spmd_mail_line *box_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
-{
-    size_t box = ((size_t)device * (size_t)mesh->meetings->masks + mask) * 2 + (sequence & 1);
-    return &mesh->meetings->boxes[box * SPMD_MAIL_BOX_LINES];
-}
-
-/* Sequences begin again, so that old lines would be taken for new ones. */
-static void clear_boxes(spmd_mesh *mesh)
-{
-    for (int d = 0; d < mesh->ndevices; d++)
-        for (int mask = 0; mask < mesh->meetings->masks; mask++)
-            if (mesh->devices[d].meetings[mask])
-                memset(box_of(mesh, (unsigned)mask, 0, d), 0, 2 * SPMD_MAIL_BOX_LINES * sizeof(spmd_mail_line));
 }
 
 void spmd__meetings_reset(spmd_mesh *mesh)
@@ -117,7 +99,6 @@ void spmd__meetings_reset(spmd_mesh *mesh)
     memset(m->slots, 0, (size_t)m->masks * 2 * n * sizeof(slot));
     memset(m->table, 0, n * sizeof(blocked));
     atomic_store(&m->nblocked, 0);
-    clear_boxes(mesh);
     for (size_t d = 0; d < n; d++)
         memset(mesh->devices[d].meetings, 0, sizeof mesh->devices[d].meetings);
 }
@@ -131,6 +112,12 @@ void spmd__meetings_wake(spmd_mesh *mesh)
 static size_t index_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
 {
     return ((size_t)mask * 2 + (sequence & 1)) * (size_t)mesh->ndevices + (size_t)device;
+}
+
+/* 0 means "running" in the table of the blocked; the parity must alternate. */
+static uint32_t next_sequence(uint32_t before)
+{
+    return before == UINT32_MAX ? 2 : before + 1;
 }
 
 static slot *line(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
@@ -158,13 +145,19 @@ void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
     }
     for (int k = 0; k < axes->n; k++)
         out->n *= mesh->size[axes->id[k]];
+    int digit[SPMD_MAX_AXES] = {0}, device = base; /* counted up: divisions would take longer than the meeting */
     for (int place = 0; place < out->n; place++) {
-        int device = base, rest = place;
-        for (int k = axes->n - 1; k >= 0; rest /= mesh->size[axes->id[k]], k--)
-            device += rest % mesh->size[axes->id[k]] * stride[axes->id[k]];
         out->device[place] = device;
         if (device == ctx->id)
             out->me = place;
+        for (int k = axes->n - 1; k >= 0; k--) {
+            int axis = axes->id[k];
+            device += stride[axis];
+            if (++digit[k] < mesh->size[axis])
+                break;
+            device -= digit[k] * stride[axis];
+            digit[k] = 0;
+        }
     }
 }
 
@@ -315,14 +308,13 @@ static void look_for_sleepers(meeting *m)
         spmd__meetings_wake(m->ctx->mesh);
 }
 
-/* Until `flag`, of a line that `other` writes before its own flag, or that flag itself, shows this meeting; or, should
- * it sleep, until `other` has arrived. */
-static spmd_status wait_for(meeting *m, slot *other, const _Atomic uint32_t *flag)
+/* Until `other` shows this meeting. */
+static spmd_status wait_for(meeting *m, slot *other)
 {
     const spmd_mesh *mesh = m->ctx->mesh;
     int spins = mesh->ndevices <= mesh->cores ? SPINS : 0;
     for (int i = -GLANCES; i < spins + YIELDS; i++) {
-        if (atomic_load_explicit(flag, memory_order_acquire) == m->sequence)
+        if (atomic_load_explicit(&other->sequence, memory_order_acquire) == m->sequence)
             return SPMD_OK;
         if (i < 0) {
             spmd__cpu_relax();
@@ -393,18 +385,15 @@ static void write_card(const spmd_ctx *ctx, const spmd_signature *signature, con
     memcpy(out->told.shape, first->shape, sizeof first->shape);
 }
 
-/* This shard's line for its next meeting: mail and content, then the flag. */
-static void publish(meeting *m, const spmd_signature *signature, spmd_post post, const spmd_mail *mail)
+/* This shard's line for its next meeting: content, then the flag. */
+static void publish(meeting *m, const spmd_signature *signature, spmd_post post)
 {
     spmd_ctx *ctx = m->ctx;
     unsigned mask = m->group->mask;
-    uint32_t before = ctx->device->meetings[mask];
-    uint32_t q = before == UINT32_MAX ? 2 : before + 1; /* 0 means "running" in the table; the parity must alternate */
+    uint32_t before = ctx->device->meetings[mask], q = next_sequence(before);
     const spmd_mesh *mesh = ctx->mesh;
     write_card(ctx, signature, card_of(mesh, mask, before, ctx->id), card_of(mesh, mask, q, ctx->id));
     ctx->device->meetings[mask] = m->sequence = q;
-    if (mail)
-        spmd__mail_write(box_of(mesh, mask, q, ctx->id), q, signature->hash, mail);
     slot *mine = m->mine = line(mesh, mask, q, ctx->id);
     mine->check = signature != NULL;
     if (signature) {
@@ -419,61 +408,32 @@ static void publish(meeting *m, const spmd_signature *signature, spmd_post post,
 #endif
 }
 
-static spmd_status await(meeting *m, int place, slot *other)
-{
-    SPMD_TRY(wait_for(m, other, &other->sequence));
-    return compare(m, other, place);
-}
-
-/* The message of the member at `place` into its part of the inbox. */
-static spmd_status read_mail(meeting *m, int place, slot *other, const spmd_mail *mail)
-{
-    const spmd_mail_line *line = box_of(m->ctx->mesh, m->group->mask, m->sequence, m->group->device[place]);
-    char *to = mail->inbox + (size_t)place * spmd__mail_size(mail->bytes);
-    SPMD_TRY(wait_for(m, other, &line->sequence));
-    if (atomic_load_explicit(&line->sequence, memory_order_acquire) != m->sequence ||
-        memcmp(line->data, &m->mine->hash, SPMD_MAIL_HASH) != 0)
-        return await(m, place, other); /* another call, maybe one without mail: say which */
-    memcpy(to, line->data + SPMD_MAIL_HASH, SPMD_MAIL_LINE - SPMD_MAIL_HASH);
-    for (size_t done = SPMD_MAIL_LINE - SPMD_MAIL_HASH; done < mail->bytes; done += SPMD_MAIL_LINE) {
-        line++;
-        SPMD_TRY(wait_for(m, other, &line->sequence));
-        memcpy(to + done, line->data, SPMD_MAIL_LINE);
-    }
-    return SPMD_OK;
-}
-
 static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
-                        spmd_post *posts, const spmd_mail *mail)
+                        spmd_post *posts)
 {
     meeting m = {.ctx = ctx, .group = group};
-    publish(&m, signature, post, mail);
-    for (int k = 1; k < group->n; k++) {
-        int place = (group->me + k) % group->n;
+    publish(&m, signature, post);
+    for (int k = 1, place = group->me; k < group->n; k++) {
+        place = place + 1 < group->n ? place + 1 : 0;
         slot *other = line(ctx->mesh, group->mask, m.sequence, group->device[place]);
-        if (mail) {
-            SPMD_TRY(read_mail(&m, place, other, mail));
-            continue;
-        }
-        SPMD_TRY(await(&m, place, other));
+        SPMD_TRY(wait_for(&m, other));
+        SPMD_TRY(compare(&m, other, place));
         if (posts)
             posts[place] = other->post;
     }
     look_for_sleepers(&m);
-    if (mail)
-        spmd__mail_prepare(box_of(ctx->mesh, group->mask, m.sequence + 1, ctx->id), mail->bytes);
     return poisoned_now(ctx->mesh) ? aborted() : SPMD_OK; /* a member may have given up after it had published */
 }
 
 static spmd_status meet_checked(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
-                                spmd_post *posts, const spmd_mail *mail)
+                                spmd_post *posts)
 {
     spmd_status status = SPMD_OK;
     if (signature && !spmd__permitted(ctx->mesh, SPMD_COLLECTIVE, 0))
         status = SPMD_FAIL(SPMD_EIO, "%s at %s failed, because the mesh's fault hook refused it", signature->op,
                            spmd__site(ctx));
     if (status == SPMD_OK)
-        status = meet(ctx, group, signature, post, posts, mail);
+        status = meet(ctx, group, signature, post, posts);
     if (status != SPMD_OK) /* at once: the others must not wait for a shard that ignores the error */
         spmd__poison(ctx->mesh, status, spmd_last_error());
     return status;
@@ -484,16 +444,11 @@ spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signat
 {
     if (posts)
         posts[group->me] = post;
-    return group->n == 1 ? SPMD_OK : meet_checked(ctx, group, signature, post, posts, NULL);
+    return group->n == 1 ? SPMD_OK : meet_checked(ctx, group, signature, post, posts);
 }
 
-spmd_status spmd__meet_mail(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature,
-                            const spmd_mail *mail)
+void *spmd__mail_box(const spmd_ctx *ctx, const spmd_group *group)
 {
-    return group->n == 1 ? SPMD_OK : meet_checked(ctx, group, signature, (spmd_post){0}, NULL, mail);
-}
-
-size_t spmd__mail_size(size_t bytes)
-{
-    return ((bytes / SPMD_MAIL_LINE + 2) * SPMD_MAIL_LINE + 63) / 64 * 64; /* so that the next one is aligned, too */
+    uint32_t next = next_sequence(ctx->device->meetings[group->mask]);
+    return ctx->mesh->meetings->boxes + index_of(ctx->mesh, group->mask, next, ctx->id) * BOX_STRIDE;
 }

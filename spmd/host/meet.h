@@ -53,18 +53,10 @@ typedef struct spmd_post {
 spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
                        spmd_post *posts);
 
-/* A copy of `bytes` bytes for every other member, which all members send each other. */
-typedef struct spmd_mail {
-    const void *message;
-    size_t bytes; /* the same on every member that makes the same call; at most SPMD_MAIL_BYTES */
-    char *inbox;  /* the others' messages by place, spmd__mail_size(bytes) apart */
-} spmd_mail;
+/* spmd__mail_box - SPMD_MAIL_BYTES bytes, 64-byte aligned, of this shard's next meeting with the group: for a post that
+ * is a copy. Nobody needs to wait for its readers: this shard gets the same box again two meetings later, and by then
+ * every member has come to the meeting in between. Local. */
 enum { SPMD_MAIL_BYTES = 4096 };
-size_t spmd__mail_size(size_t bytes); /* whole lines are read, and the first one holds the call's hash as well */
-
-/* spmd__meet_mail - the same with mail: as quick as a meeting can be, and no second one is needed, since the message is
- * free again when this returns.   Collective over the group. Errors: as spmd__meet. */
-spmd_status spmd__meet_mail(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature,
-                            const spmd_mail *mail);
+void *spmd__mail_box(const spmd_ctx *ctx, const spmd_group *group);
 
 #endif

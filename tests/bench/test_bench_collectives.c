@@ -89,13 +89,13 @@ START_TEST(barrier)
 }
 END_TEST
 
-/* Whether rows of the table of ways make sense: teams grow to all devices, and what goes by mail fits and shrinks. */
+/* Whether rows of the table of ways make sense: teams grow to all devices, and what goes by mail fits. */
 static void check_rows(const spmd_coll_limits *rows, int n)
 {
     ck_assert_int_eq(rows[n - 1].members, SPMD_MAX_DEVICES);
     for (int k = 0; k < n; k++) {
         ck_assert(rows[k].mail >= 0 && rows[k].mail <= SPMD_MAIL_BYTES && rows[k].stream >= 1 << 20);
-        ck_assert(k == 0 || (rows[k].members > rows[k - 1].members && rows[k].mail <= rows[k - 1].mail));
+        ck_assert(k == 0 || rows[k].members > rows[k - 1].members);
     }
 }
 

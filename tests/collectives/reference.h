@@ -5,6 +5,7 @@
 #ifndef TESTS_COLLECTIVES_REFERENCE_H
 #define TESTS_COLLECTIVES_REFERENCE_H
 
+#include "spmd/host/meet.h"
 #include "tests/collectives/model.h"
 
 typedef enum kind { PSUM, PMEAN, PMAX, PMIN, GATHER, SCATTER, EXCHANGE, PERMUTE, BROADCAST } kind;
@@ -12,7 +13,7 @@ typedef enum kind { PSUM, PMEAN, PMAX, PMIN, GATHER, SCATTER, EXCHANGE, PERMUTE,
 typedef struct coll_case {
     kind kind;
     int dim, concat;
-    bool tiled, empty, large; /* empty: blocks without elements; large: too many for mail (host/select.c) */
+    bool tiled, empty, large; /* empty: blocks without elements; large: too many for mail */
     spmd_to to;
     const char *mesh, *axes, *groups;
 } coll_case;
@@ -117,7 +118,7 @@ static inline int case_shapes(const coll_case *c, int n, int64_t in[3], int64_t 
     if (cuts)
         in[c->dim] = c->tiled ? 2 * n : n;
     if (c->large)
-        in[c->dim == 2 ? 1 : 2] *= 60;
+        in[c->dim == 2 ? 1 : 2] *= SPMD_MAIL_BYTES / 40; /* of 12 floats or more */
     if (c->empty)
         in[cuts && !c->tiled && c->dim == 0] = 0;
     memcpy(out, in, 3 * sizeof *in);

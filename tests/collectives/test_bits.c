@@ -75,7 +75,7 @@ START_TEST(bits_are_the_same)
 }
 END_TEST
 
-/* --- the lines of mail are used again and again, by shards that now and then are late to read them --- */
+/* --- the boxes of mail are used again and again, by shards that now and then are late to read them --- */
 static spmd_status late_readers(spmd_ctx *ctx, const spmd_tensor *in, spmd_tensor *out, void *user)
 {
     (void)in;
