@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 static char docs[PATH_MAX]; /* the folder docs, beside tests */
 
@@ -25,34 +26,54 @@ static char *read_path(const char *path)
     return text;
 }
 
-/* Calls `check` with name and text of every page. */
-static void each_page(void (*check)(const char *name, char *text))
+typedef void page_check(const char *name, char *text);
+
+/* The pages of docs/`below` and of the folders in it; `below` is "" or ends in a slash. Returns how many. */
+static int pages_in(const char *below, page_check *check)
 {
-    DIR *dir = opendir(docs);
-    ck_assert_msg(dir != NULL, "no folder %s", docs);
+    char path[2 * PATH_MAX], name[PATH_MAX];
     int pages = 0;
+    snprintf(path, sizeof path, "%s/%s", docs, below);
+    DIR *dir = opendir(path);
+    ck_assert_msg(dir != NULL, "no folder %s", path);
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        struct stat about;
         size_t length = strlen(entry->d_name);
-        if (length < 3 || strcmp(entry->d_name + length - 3, ".md") != 0)
+        if (entry->d_name[0] == '.')
             continue;
-        char path[2 * PATH_MAX];
-        snprintf(path, sizeof path, "%s/%s", docs, entry->d_name);
-        char *text = read_path(path);
-        check(entry->d_name, text);
-        free(text);
-        pages++;
+        snprintf(name, sizeof name, "%.2000s%s", below, entry->d_name);
+        snprintf(path, sizeof path, "%s/%s", docs, name);
+        ck_assert_msg(stat(path, &about) == 0, "no file %s", path);
+        if (S_ISDIR(about.st_mode)) {
+            strcat(name, "/");
+            pages += pages_in(name, check);
+        } else if (length > 3 && strcmp(entry->d_name + length - 3, ".md") == 0) {
+            char *text = read_path(path);
+            check(name, text);
+            free(text);
+            pages++;
+        }
     }
     closedir(dir);
-    ck_assert_int_ge(pages, 9);
+    return pages;
 }
 
+/* Calls `check` with name ("concepts.md", "lessons/training.md") and text of every page. */
+static void each_page(page_check *check)
+{
+    ck_assert_int_ge(pages_in("", check), 13); /* ten in docs, three in lessons */
+}
+
+/* Links count from the folder of their page. */
 static void check_links(const char *name, char *text)
 {
+    const char *slash = strrchr(name, '/');
+    int below = slash ? (int)(slash + 1 - name) : 0;
     for (char *p = text; (p = strstr(p, "](")) != NULL;) {
         p += 2;
         size_t length = strcspn(p, ")#\n");
         char path[2 * PATH_MAX];
-        snprintf(path, sizeof path, "%s/%.*s", docs, (int)length, p);
+        snprintf(path, sizeof path, "%s/%.*s%.*s", docs, below, name, (int)length, p);
         if (strncmp(p, "http", 4) != 0 && length > 0)
             ck_assert_msg(access(path, F_OK) == 0, "%s: a link to %.*s, which is not there", name, (int)length, p);
     }
