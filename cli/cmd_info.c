@@ -151,7 +151,7 @@ int cmd_info(const cli_options *options)
     printf("  cores      %d\n", spmd__allowed_cores());
     printf("  bf16       %s\n", spmd__matmul_has_native_bf16()
                                     ? "native: matmuls on bf16 use the processor's own instructions"
-                                    : "converted: matmuls on bf16 are computed in f32, which is as fast here");
+                                    : "converted: matmuls on bf16 are computed in f32, rounded once");
     for (int k = 0; k < LIBRARIES; k++)
         printf("  %-9s  %s\n", list[k].name, list[k].version);
     print_gpus();

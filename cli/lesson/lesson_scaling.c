@@ -7,6 +7,8 @@
 
 static const char *honest(int devices, int cores, double ratio)
 {
+    if (ratio > 1.1 * devices)
+        return "More than that many devices can gain: the run on one was disturbed. Measure again.";
     if (ratio > 0.8 * devices)
         return "It scales: the devices hardly wait for each other.";
     if (devices > cores)

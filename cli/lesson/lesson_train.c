@@ -165,8 +165,10 @@ spmd_status lesson_dtypes(lesson *l)
               "The same parameters in f32, the same batches; inside the model they are cast to bf16 and the logits are "
               "cast back, so that loss, gradients and optimizer stay f32. Speed of bf16: %.2f times f32. %s",
               result.examples_per_s / l->result.examples_per_s,
-              spmd__matmul_has_native_bf16() ? "Products use the processor's own bf16 instructions."
-                                             : "Products are computed in f32 and rounded once, which is as fast here.");
+              spmd__matmul_has_native_bf16()
+                  ? "Products use the processor's own bf16 instructions."
+                  : "Products are computed in f32 and rounded once: this processor has no bf16 "
+                    "instructions, or they are slower.");
     return SPMD_OK;
 }
 
