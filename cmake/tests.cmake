@@ -63,6 +63,12 @@ foreach(source IN LISTS tests)
         set_tests_properties(${folder}/${name} PROPERTIES LABELS "cuda;emu"
             ENVIRONMENT "${test_environment};SPMD_CUDA_MEMORY=1")
     endif()
+    # oneDNN multiplies in another way where there is no AVX-512; on other processors than x86 the name means nothing.
+    if(name MATCHES "^test_(matmul|linear|pack_weight)")
+        add_test(NAME avx2/${folder}/${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+        set_tests_properties(avx2/${folder}/${name} PROPERTIES TIMEOUT ${test_timeout} LABELS avx2 SKIP_RETURN_CODE 77
+            ENVIRONMENT "${test_environment};ONEDNN_MAX_CPU_ISA=AVX2")
+    endif()
     # What runs shard functions runs again on the hostile twin of the host backend (test_errors pins host's own texts).
     if(name STREQUAL "test_huge") # needs half of a small machine's memory
         set_tests_properties(${folder}/${name} PROPERTIES RUN_SERIAL TRUE)

@@ -9,6 +9,7 @@
 typedef enum spmd__space {
     SPMD__SPACE_KERNEL, /* for the op that runs */
     SPMD__SPACE_WIDE,   /* for a matmul inside it: operands and result as f32 */
+    SPMD__SPACE_PANEL,  /* for a matmul inside it: a piece of an operand */
     SPMD__SPACE_MATMUL, /* for the matrix library under it */
     SPMD__SPACES
 } spmd__space;

@@ -21,7 +21,10 @@ typedef struct spmd__gemm_case {
     bool accumulate;               /* add to out; without bias */
     uint32_t value_b;              /* which value of the launch B is (a view's `value`), 0: it is not worth asking */
     bool packed_b;                 /* B lies in panels, as spmd__pack_weight makes them; f32, oneDNN only */
+    int64_t out_row;               /* elements from one row of out to the next, 0: n; oneDNN only */
 } spmd__gemm_case;
+
+enum { SPMD__PANEL = 64 }; /* columns of a panel, whose k rows follow each other; panel by panel */
 
 spmd_status spmd__gemm(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const void *b, const void *bias,
                        void *out);
@@ -36,6 +39,19 @@ spmd_status spmd__gemm_onednn(spmd_ctx *ctx, const spmd__gemm_case *c, const voi
 
 /* The same question without running it. */
 spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, bool *known);
+
+/* Which B oneDNN's kernels like on this processor: one in panels, as it is; or, where they read B in place, one panel
+ * at a time (matmul_panels.c). */
+bool spmd__onednn_reads_panels(void);
+bool spmd__onednn_reads_in_place(void);
+
+/* Is the f32 product to be made by panels? */
+bool spmd__panels_pay(const spmd__gemm_case *c);
+spmd_status spmd__panels_known(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, bool *known);
+/* B packed, if c->packed_b, or as it is; n >= SPMD__PANEL, one product. *done is false, and nothing else has happened,
+ * if oneDNN does not know how. */
+spmd_status spmd__gemm_panels(spmd_ctx *ctx, const spmd__gemm_case *c, const float *a, const float *b,
+                              const float *bias, float *out, bool *done);
 
 /* *packed: B in f32 and in the form that the products like best, if it is used so often that making it pays (see
  * pack_weight.c), else NULL; it stays until the launch ends. *wide: the same product in f32, with this B. */

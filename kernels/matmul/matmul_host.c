@@ -20,8 +20,11 @@ static void gemm_of_nothing(const spmd__gemm_case *c, const void *bias, void *ou
 static spmd_status gemm_f32(spmd_ctx *ctx, const spmd__gemm_case *c, const void *a, const float *b, const void *bias,
                             void *out)
 {
-    bool done;
-    SPMD_TRY(spmd__gemm_onednn(ctx, c, a, b, bias, out, &done));
+    bool done = false;
+    if (spmd__panels_pay(c))
+        SPMD_TRY(spmd__gemm_panels(ctx, c, a, b, bias, out, &done));
+    if (!done)
+        SPMD_TRY(spmd__gemm_onednn(ctx, c, a, b, bias, out, &done));
     return done ? SPMD_OK : spmd__gemm_reference(ctx, c, a, b, bias, out);
 }
 

@@ -15,7 +15,7 @@
 
 enum { A, B, BIAS, OUT, SCRATCH, OPERANDS };
 
-enum { KEY_WORDS = 12, MOST_ENTRIES = 256 };
+enum { KEY_WORDS = 13, MOST_ENTRIES = 256 };
 
 /* A case and its primitive; no primitive: oneDNN has none. The memories get their data for each execution. */
 typedef struct entry {
@@ -113,6 +113,9 @@ static dnnl_status_t make_layouts(const spmd__gemm_case *c, dnnl_memory_desc_t l
     else
         DNNL_TRY(make_layout(&layouts[B], c, c->dtype, c->share_b ? 1 : c->batch, c->k, c->n, c->transpose_b));
     DNNL_TRY(make_layout(&layouts[BIAS], c, c->dtype, 1, 1, c->n, false));
+    if (c->out_row)
+        return onednn_layout(&layouts[OUT], type_of(c->out_dtype), 2, (const dnnl_dims_t){c->m, c->n},
+                             (const dnnl_dims_t){c->out_row, 1});
     return make_layout(&layouts[OUT], c, c->out_dtype, c->batch, c->m, c->n, false);
 }
 
@@ -191,8 +194,9 @@ static dnnl_status_t entry_create(dnnl_engine_t engine, const spmd__gemm_case *c
 
 static void make_key(const spmd__gemm_case *c, bool bias, int64_t key[KEY_WORDS])
 {
-    const int64_t words[KEY_WORDS] = {c->dtype,       c->out_dtype,   c->batch,   c->m,          c->n,        c->k,
-                                      c->transpose_a, c->transpose_b, c->share_b, c->accumulate, c->packed_b, bias};
+    const int64_t words[KEY_WORDS] = {c->dtype,    c->out_dtype,   c->batch,       c->m,       c->n,
+                                      c->k,        c->transpose_a, c->transpose_b, c->share_b, c->accumulate,
+                                      c->packed_b, bias,           c->out_row};
     memcpy(key, words, sizeof words);
 }
 
@@ -347,6 +351,31 @@ spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bia
     return use_library(ctx, c, bias, NULL, known);
 }
 
+#ifdef __x86_64__
+static bool has_avx512(void)
+{
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+}
+#endif
+
+bool spmd__onednn_reads_panels(void)
+{
+#ifdef __x86_64__
+    return has_avx512();
+#else
+    return false;
+#endif
+}
+
+bool spmd__onednn_reads_in_place(void)
+{
+#if defined(__x86_64__) && DNNL_VERSION_MAJOR < 3
+    return !has_avx512();
+#else
+    return false;
+#endif
+}
+
 const char *spmd__matmul_library(void)
 {
     return "oneDNN " SPMD_STRING(DNNL_VERSION_MAJOR) "." SPMD_STRING(DNNL_VERSION_MINOR) "." SPMD_STRING(
@@ -381,6 +410,16 @@ spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bia
     (void)ctx, (void)c, (void)bias;
     *known = false;
     return SPMD_OK;
+}
+
+bool spmd__onednn_reads_panels(void)
+{
+    return false;
+}
+
+bool spmd__onednn_reads_in_place(void)
+{
+    return false;
 }
 
 const char *spmd__matmul_library(void)

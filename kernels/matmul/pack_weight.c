@@ -16,8 +16,7 @@
 enum {
     WORTH = 4,   /* products: packing costs as much as two to four of them save */
     SLOTS = 256, /* values that are watched; two in one slot keep each other from being packed, which costs only time */
-    PANEL = 64,  /* columns; oneDNN's BA16a64b */
-    STEP = 16    /* rows of a block in a panel: k must be a multiple */
+    STEP = 16    /* rows of a block in a panel (oneDNN's BA16a64b): k must be a multiple */
 };
 
 typedef struct watched {
@@ -72,20 +71,16 @@ static watched *count_use(spmd_ctx *ctx, watched *table, const spmd__gemm_case *
 static void make_panels(const watched *w, const void *b)
 {
     float *to = w->memory;
-    for (int64_t j = 0; j < w->n; j += PANEL)
-        for (int64_t i = 0; i < w->k; i++, to += PANEL)
-            spmd__widen(w->dtype, spmd__element((void *)b, w->dtype, i * w->n + j), PANEL, to);
+    for (int64_t j = 0; j < w->n; j += SPMD__PANEL)
+        for (int64_t i = 0; i < w->k; i++, to += SPMD__PANEL)
+            spmd__widen(w->dtype, spmd__element((void *)b, w->dtype, i * w->n + j), SPMD__PANEL, to);
 }
 
-/* Only where oneDNN's kernels use these panels. */
+/* Only where the products use these panels; c: the product in f32. */
 static bool has_panels(const spmd__gemm_case *c)
 {
-#if defined(SPMD_HAVE_ONEDNN) && defined(__x86_64__)
-    return !c->transpose_b && c->n % PANEL == 0 && c->k % STEP == 0 && __builtin_cpu_supports("avx512f");
-#else
-    (void)c;
-    return false;
-#endif
+    return !c->transpose_b && c->n % SPMD__PANEL == 0 && c->k % STEP == 0 &&
+           (spmd__onednn_reads_panels() || spmd__panels_pay(c));
 }
 
 static spmd_status take_memory(spmd_ctx *ctx, watched *w)
@@ -109,7 +104,7 @@ spmd_status spmd__pack_weight(spmd_ctx *ctx, const spmd__gemm_case *c, const voi
     *wide = *c;
     wide->dtype = wide->out_dtype = SPMD_F32;
     spmd__gemm_case with_panels = *wide;
-    with_panels.packed_b = has_panels(c);
+    with_panels.packed_b = has_panels(wide);
     if (!c->value_b || c->batch > 1 || !(with_panels.packed_b || c->dtype != SPMD_F32))
         return SPMD_OK;
     watched *table = spmd__device_slot(ctx, &key, watch_create, watch_destroy);
@@ -119,7 +114,8 @@ spmd_status spmd__pack_weight(spmd_ctx *ctx, const spmd__gemm_case *c, const voi
         return SPMD_OK;
     bool known = true;
     if (with_panels.packed_b)
-        SPMD_TRY(spmd__onednn_knows(ctx, &with_panels, bias, &known));
+        SPMD_TRY(spmd__panels_pay(&with_panels) ? spmd__panels_known(ctx, &with_panels, bias, &known)
+                                                : spmd__onednn_knows(ctx, &with_panels, bias, &known));
     if (!known)
         return SPMD_OK;
     SPMD_TRY(take_memory(ctx, w));
