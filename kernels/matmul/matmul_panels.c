@@ -28,8 +28,9 @@ static spmd__gemm_case panel_case(const spmd__gemm_case *c, int64_t columns)
 
 spmd_status spmd__panels_known(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, bool *known)
 {
-    const spmd__gemm_case panel = panel_case(c, SPMD__PANEL);
-    return spmd__onednn_knows(ctx, &panel, bias, known);
+    const spmd__gemm_case panel = panel_case(c, SPMD__PANEL), last = panel_case(c, c->n % SPMD__PANEL);
+    SPMD_TRY(spmd__onednn_knows(ctx, &panel, bias, known));
+    return *known && last.n ? spmd__onednn_knows(ctx, &last, bias, known) : SPMD_OK;
 }
 
 static void copy_panel(const spmd__gemm_case *c, const float *b, int64_t columns, float *out)
@@ -47,7 +48,7 @@ spmd_status spmd__gemm_panels(spmd_ctx *ctx, const spmd__gemm_case *c, const flo
         return SPMD_OK;
     if (!c->packed_b && !(copy = spmd__workspace(ctx, SPMD__SPACE_PANEL, (size_t)(c->k * SPMD__PANEL) * sizeof *copy)))
         return SPMD_ENOMEM;
-    for (int64_t j = 0; *done && j < c->n; j += SPMD__PANEL) {
+    for (int64_t j = 0; j < c->n; j += SPMD__PANEL) {
         int64_t columns = c->n - j < SPMD__PANEL ? c->n - j : SPMD__PANEL;
         const spmd__gemm_case panel = panel_case(c, columns);
         if (copy)
