@@ -45,6 +45,10 @@ spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bia
 bool spmd__onednn_reads_panels(void);
 bool spmd__onednn_reads_in_place(void);
 
+/* `columns` columns of B [k, n] from `first` on, as a panel in f32. */
+void spmd__make_panel(spmd_dtype dtype, const void *b, int64_t k, int64_t n, int64_t first, int64_t columns,
+                      float *out);
+
 /* Is the f32 product to be made by panels? */
 bool spmd__panels_pay(const spmd__gemm_case *c);
 spmd_status spmd__panels_known(spmd_ctx *ctx, const spmd__gemm_case *c, bool bias, bool *known);

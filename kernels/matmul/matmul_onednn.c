@@ -351,17 +351,10 @@ spmd_status spmd__onednn_knows(spmd_ctx *ctx, const spmd__gemm_case *c, bool bia
     return use_library(ctx, c, bias, NULL, known);
 }
 
-#ifdef __x86_64__
-static bool has_avx512(void)
-{
-    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
-}
-#endif
-
 bool spmd__onednn_reads_panels(void)
 {
 #ifdef __x86_64__
-    return has_avx512();
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
 #else
     return false;
 #endif
@@ -370,7 +363,7 @@ bool spmd__onednn_reads_panels(void)
 bool spmd__onednn_reads_in_place(void)
 {
 #if defined(__x86_64__) && DNNL_VERSION_MAJOR < 3
-    return !has_avx512();
+    return !spmd__onednn_reads_panels();
 #else
     return false;
 #endif

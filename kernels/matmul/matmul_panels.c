@@ -7,7 +7,6 @@
  * (pack_weight.c). oneDNN 3 has other kernels, which nobody has measured here. */
 #include "kernels/matmul/gemm.h"
 #include "kernels/workspace.h"
-#include <string.h>
 
 enum { LEAST_ROWS = 64, MOST_ROWS = 320, LEAST_COLUMNS = 512 };
 
@@ -33,12 +32,6 @@ spmd_status spmd__panels_known(spmd_ctx *ctx, const spmd__gemm_case *c, bool bia
     return *known && last.n ? spmd__onednn_knows(ctx, &last, bias, known) : SPMD_OK;
 }
 
-static void copy_panel(const spmd__gemm_case *c, const float *b, int64_t columns, float *out)
-{
-    for (int64_t i = 0; i < c->k; i++, b += c->n, out += columns)
-        memcpy(out, b, (size_t)columns * sizeof *out);
-}
-
 spmd_status spmd__gemm_panels(spmd_ctx *ctx, const spmd__gemm_case *c, const float *a, const float *b,
                               const float *bias, float *out, bool *done)
 {
@@ -52,7 +45,7 @@ spmd_status spmd__gemm_panels(spmd_ctx *ctx, const spmd__gemm_case *c, const flo
         int64_t columns = c->n - j < SPMD__PANEL ? c->n - j : SPMD__PANEL;
         const spmd__gemm_case panel = panel_case(c, columns);
         if (copy)
-            copy_panel(c, b + j, columns, copy);
+            spmd__make_panel(SPMD_F32, b, c->k, c->n, j, columns, copy);
         SPMD_TRY(spmd__gemm_onednn(ctx, &panel, a, copy ? copy : b + j * c->k, bias ? bias + j : NULL, out + j, done));
     }
     return SPMD_OK;

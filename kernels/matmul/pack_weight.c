@@ -68,12 +68,10 @@ static watched *count_use(spmd_ctx *ctx, watched *table, const spmd__gemm_case *
 }
 
 /* A row of a panel is a piece of a row of B. */
-static void make_panels(const watched *w, const void *b)
+void spmd__make_panel(spmd_dtype dtype, const void *b, int64_t k, int64_t n, int64_t first, int64_t columns, float *out)
 {
-    float *to = w->memory;
-    for (int64_t j = 0; j < w->n; j += SPMD__PANEL)
-        for (int64_t i = 0; i < w->k; i++, to += SPMD__PANEL)
-            spmd__widen(w->dtype, spmd__element((void *)b, w->dtype, i * w->n + j), SPMD__PANEL, to);
+    for (int64_t i = 0; i < k; i++)
+        spmd__widen(dtype, spmd__element((void *)b, dtype, i * n + first), columns, out + i * columns);
 }
 
 /* Only where the products use these panels; c: the product in f32. */
@@ -119,9 +117,9 @@ spmd_status spmd__pack_weight(spmd_ctx *ctx, const spmd__gemm_case *c, const voi
     if (!known)
         return SPMD_OK;
     SPMD_TRY(take_memory(ctx, w));
-    if (!w->packed && with_panels.packed_b)
-        make_panels(w, b);
-    else if (!w->packed)
+    for (int64_t j = 0; !w->packed && with_panels.packed_b && j < c->n; j += SPMD__PANEL)
+        spmd__make_panel(c->dtype, b, c->k, c->n, j, SPMD__PANEL, w->memory + j * c->k);
+    if (!w->packed && !with_panels.packed_b)
         spmd__widen(w->dtype, b, w->k * w->n, w->memory);
     w->packed = true;
     *wide = with_panels;
