@@ -1,8 +1,9 @@
 /* Private: what the collectives share.
  *
  * A collective on the host is: open (meet the others and see what they posted), work, close (meet again, so that nobody
- * goes on while a peer still reads his input or writes his output). What is posted lives in the shard's arena, never on
- * its stack: a shard that is told to give up in the second meeting may return while a peer still works. */
+ * goes on while a peer still reads his input or writes his output). What is posted lives in the shard's arena or its
+ * mail box, never on its stack: a shard that is told to give up in the second meeting may return while a peer still
+ * works. */
 #ifndef COLLECTIVES_COLL_H
 #define COLLECTIVES_COLL_H
 

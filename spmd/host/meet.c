@@ -425,10 +425,14 @@ static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signa
     return poisoned_now(ctx->mesh) ? aborted() : SPMD_OK; /* a member may have given up after it had published */
 }
 
-static spmd_status meet_checked(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
-                                spmd_post *posts)
+spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
+                       spmd_post *posts)
 {
     spmd_status status = SPMD_OK;
+    if (posts)
+        posts[group->me] = post;
+    if (group->n == 1)
+        return SPMD_OK;
     if (signature && !spmd__permitted(ctx->mesh, SPMD_COLLECTIVE, 0))
         status = SPMD_FAIL(SPMD_EIO, "%s at %s failed, because the mesh's fault hook refused it", signature->op,
                            spmd__site(ctx));
@@ -437,14 +441,6 @@ static spmd_status meet_checked(spmd_ctx *ctx, const spmd_group *group, const sp
     if (status != SPMD_OK) /* at once: the others must not wait for a shard that ignores the error */
         spmd__poison(ctx->mesh, status, spmd_last_error());
     return status;
-}
-
-spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
-                       spmd_post *posts)
-{
-    if (posts)
-        posts[group->me] = post;
-    return group->n == 1 ? SPMD_OK : meet_checked(ctx, group, signature, post, posts);
 }
 
 void *spmd__mail_box(const spmd_ctx *ctx, const spmd_group *group)
