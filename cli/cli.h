@@ -89,6 +89,9 @@ spmd_status cli_time_steps(spmd_trainer *trainer, const spmd_train_options *opti
 /* The same on a mesh and with a trainer of its own; what the step's program does into *program, unless it is NULL. */
 spmd_status cli_time_on(const char *axes, const char *backend, const spmd_train_options *options, cli_timing *out,
                         spmd_program_info *program);
+/* What N devices being `ratio` times as fast as one means, in a sentence; NULL: it falls short of N, for reasons that
+ * the caller looks for. */
+const char *cli_scaling(int devices, double ratio);
 /* A clock that only goes forward. */
 double cli_seconds(void);
 /* A generated batch of the training's size; free both. */

@@ -174,10 +174,9 @@ static void print_scaling(const comparison *c, FILE *file)
     double share = time_of(&c->sides[0], "pmean") / (c->sides[0].timing.ms * 1e3 * c->devices);
     fprintf(file, "\n  1 device, batch %lld: %.2f ms a step, %.0f examples/s; %d devices: %.2f times that\n",
             (long long)(c->options.batch / c->devices), c->one.ms, c->one.examples_per_s, c->devices, ratio);
-    if (ratio > 1.1 * c->devices)
-        fprintf(file, "  More than that many devices can gain: the run on one was disturbed. Measure again.\n");
-    else if (ratio > 0.8 * c->devices)
-        fprintf(file, "  It scales: the devices hardly wait for each other.\n");
+    const char *scaling = cli_scaling(c->devices, ratio);
+    if (scaling)
+        fprintf(file, "  %s\n", scaling);
     else if (share > 0.3)
         fprintf(file, "  Communication-bound: %.0f %% of the step is the averaging and the waiting for it.\n",
                 100 * share);

@@ -84,3 +84,10 @@ spmd_status cli_time_on(const char *axes, const char *backend, const spmd_train_
     spmd_mesh_destroy(mesh);
     return status;
 }
+
+const char *cli_scaling(int devices, double ratio)
+{
+    if (ratio > 1.1 * devices)
+        return "More than that many devices can gain: the run on one was disturbed. Measure again.";
+    return ratio > 0.8 * devices ? "It scales: the devices hardly wait for each other." : NULL;
+}

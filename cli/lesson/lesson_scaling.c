@@ -7,10 +7,9 @@
 
 static const char *honest(int devices, int cores, double ratio)
 {
-    if (ratio > 1.1 * devices)
-        return "More than that many devices can gain: the run on one was disturbed. Measure again.";
-    if (ratio > 0.8 * devices)
-        return "It scales: the devices hardly wait for each other.";
+    const char *scaling = cli_scaling(devices, ratio);
+    if (scaling)
+        return scaling;
     if (devices > cores)
         return "There are fewer cores than devices, so the devices take turns: nothing can be gained here, and what is "
                "lost is the price of the meetings.";
