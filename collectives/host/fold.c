@@ -6,7 +6,7 @@
 #include "spmd/half.h"
 #include <string.h>
 
-enum { TILE = 1024 };
+enum { TILE = 512 }; /* of 4-byte elements 2 KiB: larger copies go by string instructions, which are slower */
 
 typedef union tile {
     float f[TILE];
@@ -288,10 +288,27 @@ static void fold_half_tile(const spmd_fold *fold, const void *const *src, int ns
     out[n - 1] = last[0][0];
 }
 
-void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count)
+/* Small messages feel every instruction: the long ways stay out of the short one. */
+#define APART static __attribute__((noinline))
+
+/* Two sources that are accumulators already: no tile is needed in between. */
+APART void fold_two(const spmd_fold *fold, const char *a, const char *b, void *const *dst, int ndst, int64_t count)
+{
+    size_t size = spmd__dtype_size(fold->in);
+    for (int64_t at = 0; at < count; at += TILE) {
+        int n = (int)(count - at < TILE ? count - at : TILE);
+        size_t offset = (size_t)at * size;
+        char *first = (char *)dst[0] + offset;
+        combine(fold->in, fold->kind, first, a + offset, b + offset, n);
+        for (int d = 1; d < ndst; d++)
+            memcpy((char *)dst[d] + offset, first, (size_t)n * size);
+    }
+}
+
+APART void fold_tiles(const spmd_fold *fold, spmd_dtype type, const void *const *src, int nsrc, void *const *dst,
+                      int ndst, int64_t count)
 {
     size_t in = spmd__dtype_size(fold->in), out = spmd__dtype_size(fold->out);
-    spmd_dtype type = spmd_dtype_is_float(fold->out) ? SPMD_F32 : fold->out;
     bool direct = type == fold->out && fold->kind != SPMD_REDUCE_MEAN, half = is_half_sum(fold, nsrc);
     spmd_copy *copy = fold->stream ? spmd__stream : spmd__copy;
     tile acc, buffer;
@@ -308,4 +325,17 @@ void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *c
         for (int d = fold->stream ? 0 : 1; d < ndst; d++)
             copy((char *)dst[d] + (size_t)at * out, first, (size_t)n * out);
     }
+}
+
+void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *const *dst, int ndst, int64_t count)
+{
+    bool half = fold->out == SPMD_BF16 || fold->out == SPMD_F16;
+    spmd_dtype type = half ? SPMD_F32 : fold->out; /* of the accumulators */
+    bool two = nsrc == 2 && fold->in == type && !half && fold->kind != SPMD_REDUCE_MEAN && !fold->stream;
+    if (two && ndst == 1 && count <= TILE)
+        combine(type, fold->kind, dst[0], src[0], src[1], (int)count);
+    else if (two)
+        fold_two(fold, src[0], src[1], dst, ndst, count);
+    else
+        fold_tiles(fold, type, src, nsrc, dst, ndst, count);
 }
