@@ -1,10 +1,11 @@
 /* What the collectives share: the two meetings around every transfer, and small helpers for states and shapes. */
 #include "collectives/coll.h"
+#include "spmd/ctx.h"
 #include "spmd/linear.h"
 #include <string.h>
 
-/* Where input k begins in a message: inputs begin at cache lines. */
-static size_t offset_of(const spmd_kernel_args *args, int k)
+/* Inputs begin at cache lines. */
+size_t spmd__coll_offset(const spmd_kernel_args *args, int k)
 {
     enum { LINE = 64 };
     size_t offset = 0;
@@ -35,7 +36,7 @@ const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args
 {
     if (args->nin == 1)
         return post.data;
-    return coll->mailed ? (const char *)post.data + offset_of(args, k) : ((const void *const *)post.data)[k];
+    return coll->mailed ? (const char *)post.data + spmd__coll_offset(args, k) : ((const void *const *)post.data)[k];
 }
 
 void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k)
@@ -44,11 +45,13 @@ void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k)
 }
 
 /* All inputs, one after the other. */
-static spmd_post post_copies(const spmd_ctx *ctx, const spmd_group *group, const spmd_kernel_args *args)
+static spmd_post post_copies(const spmd_ctx *ctx, const spmd_group *group, const spmd_kernel_args *args, int64_t bytes)
 {
     char *box = spmd__mail_box(ctx, group);
-    for (int k = 0; k < args->nin; k++)
-        spmd__copy(box + offset_of(args, k), args->in[k].data, spmd__view_bytes(&args->in[k]));
+    if (args->nin == 1 && bytes)
+        memcpy(box, args->in[0].data, (size_t)bytes);
+    for (int k = 0; k < args->nin && args->nin > 1; k++)
+        spmd__copy(box + spmd__coll_offset(args, k), args->in[k].data, spmd__view_bytes(&args->in[k]));
     return (spmd_post){.data = box};
 }
 
@@ -66,36 +69,39 @@ static int64_t footprint(const spmd_kernel_args *args, int64_t in_bytes, int sha
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                             spmd_coll *coll)
 {
-    int64_t bytes = 0, packed = (int64_t)spmd__view_bytes(&args->in[0]);
-    for (int k = 0; k < args->nin; k++)
+    const spmd_group *all = coll->all = spmd__group(ctx, &args->attr->axes);
+    coll->n = all->n;
+    coll->me = all->me;
+    coll->device = all->device;
+    coll->sorted = all->sorted;
+    const spmd_view *first = &args->in[0];
+    int64_t count = spmd__block_count(first->rank, first->shape);
+    int64_t bytes = count * (int64_t)spmd__dtype_size(first->dtype);
+    int64_t packed = args->nin == 1 ? bytes : (int64_t)spmd__coll_offset(args, args->nin);
+    for (int k = 1; k < args->nin; k++)
         bytes += (int64_t)spmd__view_bytes(&args->in[k]);
-    if (args->nin > 1)
-        packed = (int64_t)offset_of(args, args->nin);
-    spmd__group(ctx, &args->attr->axes, &coll->all);
-    coll->n = coll->all.n;
-    coll->me = coll->all.me;
     bool mailable = !post && coll->n > 1;
-    spmd_way way = spmd__coll_way(spmd_ctx_mesh(ctx), coll->n, mailable ? packed : -1, footprint(args, bytes, coll->n));
+    spmd_way way = spmd__coll_way(ctx->mesh, coll->n, mailable ? packed : -1, footprint(args, bytes, coll->n));
     coll->copy = way == SPMD_WAY_STREAM ? spmd__stream : spmd__copy;
     coll->backwards = false;
     coll->mailed = way == SPMD_WAY_MAIL;
     if (post)
         coll->posts[0] = *post;
     else if (coll->mailed)
-        coll->posts[0] = post_copies(ctx, &coll->all, args);
+        coll->posts[0] = post_copies(ctx, all, args, bytes);
     else
         SPMD_TRY(post_tensors(ctx, args, &coll->posts[0]));
-    memcpy(coll->device, coll->all.device, (size_t)coll->n * sizeof *coll->device);
     if (coll->n == 1)
         return SPMD_OK;
-    coll->backwards = spmd__count_collective(ctx, coll->all.mask, bytes) % 2;
+    coll->backwards = spmd__count_collective(ctx, all->mask, bytes) % 2;
     spmd_signature signature = {.op = op,
-                                .dtype = args->in[0].dtype,
-                                .count = spmd__block_count(args->in[0].rank, args->in[0].shape),
+                                .dtype = first->dtype,
+                                .count = count,
                                 .hash = args->hash,
+                                .mail = coll->mailed ? (size_t)packed : 0,
                                 .args = args,
                                 .difference = spmd__coll_difference};
-    SPMD_TRY(spmd__meet(ctx, &coll->all, &signature, coll->posts[0], coll->posts));
+    SPMD_TRY(spmd__meet(ctx, all, &signature, coll->posts[0], coll->posts));
     if (args->attr->i[SPMD_COLL_GROUPS])
         spmd__groups_narrow(args->attr, coll);
     return SPMD_OK;
@@ -103,34 +109,37 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
 
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll)
 {
-    if (coll->all.n > 1 && !coll->mailed)
-        SPMD_TRY(spmd__meet(ctx, &coll->all, NULL, (spmd_post){0}, NULL));
+    if (coll->all->n > 1 && !coll->mailed)
+        SPMD_TRY(spmd__meet(ctx, coll->all, NULL, (spmd_post){0}, NULL));
     return SPMD_OK;
 }
 
-void spmd__coll_sort(const spmd_coll *coll, spmd_post *sorted)
+const spmd_post *spmd__coll_sorted(const spmd_coll *coll, spmd_post room[SPMD_MAX_DEVICES])
 {
     int device[SPMD_MAX_DEVICES];
-    for (int k = 0; k < coll->n; k++) { /* by insertion: the places are most often sorted already */
+    if (coll->sorted)
+        return coll->posts;
+    for (int k = 0; k < coll->n; k++) {
         int at = k;
         for (; at > 0 && device[at - 1] > coll->device[k]; at--) {
             device[at] = device[at - 1];
-            sorted[at] = sorted[at - 1];
+            room[at] = room[at - 1];
         }
         device[at] = coll->device[k];
-        sorted[at] = coll->posts[k];
+        room[at] = coll->posts[k];
     }
+    return room;
 }
 
 int spmd__coll_size(const spmd_ctx *ctx, const spmd_attr *attr)
 {
-    int n = spmd__axes_size(spmd_ctx_mesh(ctx), &attr->axes), groups = (int)attr->i[SPMD_COLL_GROUPS];
+    int n = spmd__axes_size(ctx->mesh, &attr->axes), groups = (int)attr->i[SPMD_COLL_GROUPS];
     return groups ? n / groups : n;
 }
 
 bool spmd__coll_moves(const spmd_ctx *ctx, unsigned mask)
 {
-    return spmd__mask_size(spmd_ctx_mesh(ctx), mask) > 1;
+    return spmd__mask_size(ctx->mesh, mask) > 1;
 }
 
 spmd_status spmd__coll_whole(const spmd_ctx *ctx, const char *op, const spmd_tensor *t, unsigned mask)
@@ -138,7 +147,7 @@ spmd_status spmd__coll_whole(const spmd_ctx *ctx, const char *op, const spmd_ten
     char axes[128], shape[96];
     SPMD_CHECK(!(t->partial & mask), SPMD_EINVAL,
                "%s: %s is a partial sum over '%s', and only a sum may be taken of such a value; psum it first", op,
-               spmd__shape_text(t, shape), spmd__mask_text(spmd_ctx_mesh(ctx), t->partial & mask, axes));
+               spmd__shape_text(t, shape), spmd__mask_text(ctx->mesh, t->partial & mask, axes));
     return SPMD_OK;
 }
 

@@ -21,13 +21,15 @@ spmd_copy spmd__stream; /* the same past the caches */
 /* One transfer. All shards along the axes meet; those of this shard's group (all of them, if the call names no groups)
  * then work together. Places in the team are those of the group's list, or row-major over the axes. */
 typedef struct spmd_coll {
-    spmd_group all;               /* who meets */
-    bool mailed;                  /* the posts are copies that came by mail: nobody needs to wait for the readers */
-    int n, me;                    /* the team, and this shard's place in it */
-    int device[SPMD_MAX_DEVICES]; /* by place */
+    const spmd_group *all; /* who meets */
+    bool mailed;           /* the posts are copies that came by mail: nobody needs to wait for the readers */
+    int n, me;             /* the team, and this shard's place in it */
+    const int *device;     /* by place */
+    bool sorted;           /* the places are in the order of devices */
     spmd_post posts[SPMD_MAX_DEVICES];
-    spmd_copy *copy; /* into the outputs: through or past the caches */
-    bool backwards;  /* every other call: where one ends, the next begins */
+    int narrowed[SPMD_MAX_DEVICES]; /* where `device` points, if the call names groups */
+    spmd_copy *copy;                /* into the outputs: through or past the caches */
+    bool backwards;                 /* every other call: where one ends, the next begins */
 } spmd_coll;
 
 /* open: meet, and see what the team posted. A single shard neither meets nor counts.
@@ -37,11 +39,13 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
 spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
 void spmd__coll_difference(const spmd_mesh *mesh, const char *op, const spmd_told *a, const spmd_told *b,
                            char text[SPMD_DIFFERENCE]);
+size_t spmd__coll_offset(const spmd_kernel_args *args, int k); /* of input k in a message */
 /* Input and output k, in what a shard posted. Outputs are not posted by mail. */
 const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k);
 void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k);
-/* The team's posts by device number: the order of sums, whatever the order of places. */
-void spmd__coll_sort(const spmd_coll *coll, spmd_post *sorted);
+/* The team's posts by device number: the order of sums, whatever the order of places. `room` is for those that must be
+ * sorted. */
+const spmd_post *spmd__coll_sorted(const spmd_coll *coll, spmd_post room[SPMD_MAX_DEVICES]);
 
 /* attr.i of all_gather, psum_scatter and what is made of them; and the number of groups in every collective that may
  * have groups (0: one group of all). The groups themselves are in attr.table, see groups.c. */

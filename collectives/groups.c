@@ -69,15 +69,17 @@ void spmd__groups_narrow(const spmd_attr *attr, spmd_coll *coll)
 {
     const int8_t *table = attr->table;
     spmd_post posts[SPMD_MAX_DEVICES];
-    int first = 0, mine = 0, n = coll->all.n;
-    for (; member(table[mine]) != coll->all.me; mine++)
+    int first = 0, mine = 0, n = coll->all->n;
+    for (; member(table[mine]) != coll->all->me; mine++)
         ;
     for (first = mine; table[first] >= 0; first--)
         ;
     coll->n = 0;
     coll->me = mine - first;
+    coll->device = coll->narrowed;
+    coll->sorted = false;
     for (int k = first; k < n && (k == first || table[k] >= 0); k++) {
-        coll->device[coll->n] = coll->all.device[member(table[k])];
+        coll->narrowed[coll->n] = coll->all->device[member(table[k])];
         posts[coll->n++] = coll->posts[member(table[k])];
     }
     for (int k = 0; k < coll->n; k++)

@@ -50,9 +50,9 @@ static void scatter_one(const spmd_coll *coll, const spmd_kernel_args *args, int
 static spmd_status scatter_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
-    spmd_post sorted[SPMD_MAX_DEVICES];
+    spmd_post room[SPMD_MAX_DEVICES];
     SPMD_TRY(spmd__coll_open(ctx, "psum_scatter", args, NULL, &coll));
-    spmd__coll_sort(&coll, sorted);
+    const spmd_post *sorted = spmd__coll_sorted(&coll, room);
     for (int list = 0; list < args->nin; list++)
         scatter_one(&coll, args, list, sorted);
     SPMD_TRY(spmd__coll_close(ctx, &coll));

@@ -3,7 +3,9 @@
  * The gradient of a sum is the op itself, over the axes on which the cotangent is still pending (so often over none),
  * then a free cast: with no axes left a mean is just the division, which needs no other op. */
 #include "collectives/coll.h"
+#include "spmd/known.h"
 #include "spmd/linear.h"
+#include <string.h>
 
 const char *spmd__reduction_name(spmd_reduction kind)
 {
@@ -79,37 +81,39 @@ spmd_status spmd__reduction_grad(spmd_ctx *ctx, const spmd_call *call, const spm
 }
 
 /* Most often a mistake: a loss that was averaged before, or gradients of an averaged loss. */
-static void warn_reduced(spmd_ctx *ctx, spmd_reduction kind, const spmd_tensor *in, int n, unsigned mask)
+static void warn_reduced(spmd_ctx *ctx, spmd_reduction kind, const spmd_tensor *in, unsigned mask)
 {
     const spmd_mesh *mesh = spmd_ctx_mesh(ctx);
     int size = spmd__mask_size(mesh, mask);
-    for (int k = 0; k < n; k++) {
-        char shape[96], axes[128];
-        if (spmd__mask_size(mesh, in[k].vary & mask) > 1 || size == 1)
-            continue;
-        spmd__shape_text(&in[k], shape);
-        spmd__mask_text(mesh, mask, axes);
-        if (kind == SPMD_REDUCE_SUM)
-            spmd__warn(ctx, spmd__site(ctx),
-                       "%s: psum over '%s' of %s, which is already the same on every shard there: the result is %d "
-                       "times the input; drop the psum if the value was reduced before",
-                       spmd__site(ctx), axes, shape, size);
-        if (kind == SPMD_REDUCE_MEAN)
-            spmd__warn(ctx, spmd__site(ctx),
-                       "%s: pmean over '%s' of %s, which is already the same on every shard there: the result is the "
-                       "input; drop the pmean",
-                       spmd__site(ctx), axes, shape);
-    }
+    char shape[96], axes[128];
+    if (size == 1)
+        return;
+    spmd__shape_text(in, shape);
+    spmd__mask_text(mesh, mask, axes);
+    if (kind == SPMD_REDUCE_SUM)
+        spmd__warn(ctx, spmd__site(ctx),
+                   "%s: psum over '%s' of %s, which is already the same on every shard there: the result is %d "
+                   "times the input; drop the psum if the value was reduced before",
+                   spmd__site(ctx), axes, shape, size);
+    if (kind == SPMD_REDUCE_MEAN)
+        spmd__warn(ctx, spmd__site(ctx),
+                   "%s: pmean over '%s' of %s, which is already the same on every shard there: the result is the "
+                   "input; drop the pmean",
+                   spmd__site(ctx), axes, shape);
 }
 
 spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in, int n,
                          const char *text, spmd_tensor *out)
 {
+    const spmd_mesh *mesh = spmd_ctx_mesh(ctx);
+    spmd_known *known = n == 1 ? spmd__known_text(ctx, op, text, in) : NULL;
     spmd_axes axes;
+    if (known)
+        return spmd__emit_known(ctx, known, in, out);
     SPMD_CHECK(n >= 0, SPMD_EINVAL, "%s of a list of %d tensors; expected 0 or more", op->name, n);
-    SPMD_TRY(spmd__axes_parse(spmd_ctx_mesh(ctx), text, &axes));
+    SPMD_TRY(spmd__axes_parse(mesh, text, &axes));
     /* In automatic mode values are the same everywhere, and so are their mean and their largest. */
-    bool identity = spmd__is_automatic(ctx) && kind != SPMD_REDUCE_SUM;
+    bool identity = kind != SPMD_REDUCE_SUM && spmd__is_automatic(ctx);
     if (axes.n == 0 || n == 0 || identity) {
         for (int k = 0; k < n; k++) {
             SPMD_CHECK(!identity || spmd__reduction_dtype(kind, in[k].dtype) == in[k].dtype, SPMD_EDTYPE,
@@ -118,10 +122,22 @@ spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, 
         }
         return SPMD_OK;
     }
-    spmd_attr attr = {.i = {kind}, .f = {kind == SPMD_REDUCE_MEAN ? spmd__axes_size(spmd_ctx_mesh(ctx), &axes) : 1}};
-    spmd__mask_axes(axes.mask, &attr.axes);
-    warn_reduced(ctx, kind, in, n, axes.mask);
+    spmd_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.i[0] = kind;
+    attr.f[0] = kind == SPMD_REDUCE_MEAN ? spmd__axes_size(mesh, &axes) : 1;
+    attr.axes = axes;
+    if (axes.n > 1) /* the order has no meaning */
+        spmd__mask_axes(axes.mask, &attr.axes);
+    bool reduced = false;
+    for (int k = 0; k < n; k++)
+        if (spmd__mask_size(mesh, in[k].vary & axes.mask) == 1) {
+            warn_reduced(ctx, kind, &in[k], axes.mask);
+            reduced = true;
+        }
     SPMD_TRY(spmd__emit(ctx, op, &attr, in, n, out, n));
+    if (n == 1 && !reduced) /* else every place of such a call has its warning */
+        spmd__remember_text(ctx, op, text);
     return SPMD_OK;
 }
 

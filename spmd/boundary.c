@@ -246,8 +246,7 @@ spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out)
 {
     spmd_mesh *mesh = ctx->mesh;
     const spmd_job *job = &mesh->job;
-    spmd_group group;
-    spmd__group_all(ctx, &group);
+    const spmd_group *group = spmd__group_all(ctx);
     spmd_post posts[SPMD_MAX_DEVICES];
     const result *results[SPMD_MAX_DEVICES];
     result *mine = spmd__scratch(ctx, sizeof *mine);
@@ -256,9 +255,9 @@ spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out)
     *mine = (result){.stream_hash = ctx->stream_hash, .out = out};
     spmd_ctx_at(ctx, "the end of the shard function");
     spmd_signature signature = {.op = "return", .count = job->nout, .hash = types_hash(out, job->nout)};
-    SPMD_TRY(spmd__meet(ctx, &group, &signature, (spmd_post){.data = mine}, posts));
+    SPMD_TRY(spmd__meet(ctx, group, &signature, (spmd_post){.data = mine}, posts));
     bool differ = false, create = false, claims = false;
-    for (int d = 0; d < group.n; d++) {
+    for (int d = 0; d < group->n; d++) {
         results[d] = posts[d].data;
         differ |= results[d]->stream_hash != mine->stream_hash;
     }
@@ -273,7 +272,7 @@ spmd_status spmd__agree(spmd_ctx *ctx, spmd_tensor *out)
     if (!create && !differ && !job->verify_replication)
         return SPMD_OK;
     SPMD_TRY(prepare(ctx, out, differ || job->verify_replication, results));
-    return spmd__meet(ctx, &group, &signature, (spmd_post){0}, NULL);
+    return spmd__meet(ctx, group, &signature, (spmd_post){0}, NULL);
 }
 
 void spmd__begin_shard(spmd_ctx *ctx)

@@ -4,6 +4,7 @@
 
 #include "spmd/backend.h"
 #include "spmd/error.h"
+#include "spmd/known.h"
 #include "spmd/recorder.h"
 #include <pthread.h>
 #include <signal.h>
@@ -31,7 +32,10 @@ typedef struct spmd_mark {
     spmd_chunk *chunk;
     size_t used, total;
 } spmd_mark;
-spmd_mark spmd__arena_mark(const spmd_arena *arena);
+static inline spmd_mark spmd__arena_mark(const spmd_arena *arena)
+{
+    return (spmd_mark){arena->current, arena->current ? arena->current->used : 0, arena->used};
+}
 void spmd__arena_release(spmd_arena *arena, spmd_mark mark); /* what was taken since then is free again */
 bool spmd__arena_holds(const spmd_arena *arena, const void *memory);
 void spmd__arena_reset(spmd_arena *arena);
@@ -77,6 +81,7 @@ struct spmd_device {
     spmd_status opened; /* of backend->open */
     char place[64];     /* "cores 0" or "any core" */
     spmd_ctx ctx;
+    spmd_known known[SPMD_KNOWN_CALLS];
 } __attribute__((aligned(128))); /* no two threads write into one cache line, nor into a pair of them */
 
 struct spmd_mesh {
@@ -105,6 +110,7 @@ struct spmd_mesh {
     struct spmd_jit *orphan_jits;
     struct spmd_profile *orphan_profiles;
     struct spmd_meetings *meetings;
+    struct spmd_found *groups; /* host/group.c */
     struct spmd_pinning *pinning;
 
     /* launch */
@@ -149,7 +155,10 @@ void *spmd__data(spmd_ctx *ctx, size_t bytes);
 spmd_status spmd__append_call(spmd_arena *arena, const spmd_call *call, spmd_call **list, int *n, int *capacity);
 
 /* False if the mesh's fault hook wants the operation to fail. */
-bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes);
+static inline bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes)
+{
+    return !mesh->fault_hook || mesh->fault_hook(mesh->fault_user, operation, bytes);
+}
 void *spmd__device_main(void *device);                 /* launch.c: a device thread's life */
 void spmd__enter_shard(spmd_ctx *ctx);                 /* messages of this thread name the shard from now on */
 spmd_status spmd__run_shard(spmd_ctx *ctx);            /* boundary.c: inputs, function, outputs */
@@ -169,6 +178,10 @@ spmd_status spmd__spoil(spmd_mesh *mesh, spmd_status status);
 bool spmd__commit(spmd_mesh *mesh, bool all_succeeded);
 
 /* ESTALE unless the tensor is a value of this launch whose memory still holds it. */
+static inline bool spmd__is_alive(const spmd_ctx *ctx, const spmd_tensor *tensor)
+{
+    return tensor->id && tensor->launch == ctx->launch && tensor->id >= ctx->valid_from[tensor->slot];
+}
 spmd_status spmd__check_alive(const spmd_ctx *ctx, const char *who, int k, const spmd_tensor *tensor);
 uint32_t spmd__new_slot(spmd_ctx *ctx); /* 0: out of memory */
 void spmd__view_of(const spmd_tensor *tensor, spmd_view *view);

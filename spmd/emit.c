@@ -1,6 +1,7 @@
 /* The one function through which every op goes: check, state, shape, hash, memory, tape, kernel. */
 #include "spmd/auto.h"
 #include "spmd/hash.h"
+#include "spmd/known.h"
 #include "spmd/program.h"
 #include <stddef.h>
 #include <string.h>
@@ -106,7 +107,8 @@ static spmd_status check_inputs(spmd_ctx *ctx, const spmd_op *op, const spmd_ten
         "its context",
         op->name);
     for (int k = 0; k < nin; k++)
-        SPMD_TRY(spmd__check_alive(ctx, op->name, k, &in[k]));
+        if (!spmd__is_alive(ctx, &in[k]))
+            SPMD_TRY(spmd__check_alive(ctx, op->name, k, &in[k]));
     return SPMD_OK;
 }
 
@@ -141,21 +143,27 @@ static spmd_status enqueue(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 
 /* A kernel that needs nothing of the host's when run() returns: its arguments stand on the stack, and its scratch is
  * free again after it. */
-static spmd_status run_now(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
+static spmd_status run_now(spmd_ctx *ctx, const spmd_call *call, const spmd_view *views, uint64_t hash)
 {
     spmd_mark mark = spmd__arena_mark(ctx->arena);
+    spmd_kernel_args args = {.attr = &call->attr, .nin = call->nin, .nout = call->nout, .hash = hash};
+    args.in = views;
+    args.out = views + call->nin;
+    SPMD_TRY(ctx->mesh->backend->run(ctx, call->op, &args));
+    if (ctx->arena->used != mark.total)
+        spmd__arena_release(ctx->arena, mark);
+    return SPMD_OK;
+}
+
+static spmd_status view_and_run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
+{
     spmd_view small[SMALL], *views = small;
     int n = call->nin + call->nout;
     if (n > SMALL && !(views = spmd__scratch(ctx, (size_t)n * sizeof *views)))
         return SPMD_ENOMEM;
     for (int k = 0; k < n; k++)
         spmd__view_of(&call->in[k], &views[k]);
-    spmd_kernel_args args = {.attr = &call->attr, .nin = call->nin, .nout = call->nout, .hash = hash};
-    args.in = views;
-    args.out = views + call->nin;
-    SPMD_TRY(ctx->mesh->backend->run(ctx, call->op, &args));
-    spmd__arena_release(ctx->arena, mark);
-    return SPMD_OK;
+    return run_now(ctx, call, views, hash);
 }
 
 static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
@@ -164,7 +172,19 @@ static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
         return spmd__program_append(ctx->program, call);
     if (call->op->view)
         return SPMD_OK;
-    return ctx->mesh->backend->late ? enqueue(ctx, call, hash) : run_now(ctx, call, hash);
+    return ctx->mesh->backend->late ? enqueue(ctx, call, hash) : view_and_run(ctx, call, hash);
+}
+
+static spmd_status run_known(spmd_ctx *ctx, spmd_known *known)
+{
+    const spmd_call *call = &known->call;
+    if (call->op->view || ctx->mesh->backend->late)
+        return run(ctx, call, known->hash);
+    for (int k = 0; k < call->nin + call->nout; k++) {
+        known->views[k].data = known->tensors[k].memory;
+        known->views[k].value = known->tensors[k].id;
+    }
+    return run_now(ctx, call, known->views, known->hash);
 }
 
 /* A donated input's memory, if the op can work in place and nobody else needs the value. */
@@ -172,10 +192,8 @@ static bool take_over(spmd_ctx *ctx, const spmd_call *call, int k)
 {
     const spmd_tensor *in = &call->in[k];
     spmd_tensor *out = &call->out[k];
-    size_t size = spmd__dtype_size(in->dtype);
     if (!call->op->in_place || k >= call->nin || !in->donated || ctx->depth || ctx->program ||
-        spmd__dtype_size(out->dtype) != size ||
-        spmd__block_count(out->rank, out->shape) != spmd__block_count(in->rank, in->shape) ||
+        spmd__dtype_size(out->dtype) != spmd__dtype_size(in->dtype) || !spmd__shape_equal(out, in) ||
         !spmd__arena_holds(ctx->data, in->memory))
         return false;
     for (int j = 0; j < call->nin; j++)
@@ -215,16 +233,28 @@ static spmd_status give_memory(spmd_ctx *ctx, const spmd_call *call)
     return SPMD_OK;
 }
 
-spmd_status spmd__launch(spmd_ctx *ctx, spmd_call *call)
+/* What comes before the kernel, whatever is known of the call. */
+static spmd_status prepare(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 {
-    uint64_t hash = spmd__call_hash(call);
     ctx->stream_hash = spmd__mix(ctx->stream_hash, hash);
     SPMD_TRY(give_memory(ctx, call));
     spmd__record(&ctx->device->recorder, call->op->name, call->op->collective ? ctx->site : NULL);
+    return SPMD_OK;
+}
+
+static spmd_status launch(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
+{
+    SPMD_TRY(prepare(ctx, call, hash));
     return run(ctx, call, hash);
 }
 
-static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
+spmd_status spmd__launch(spmd_ctx *ctx, spmd_call *call)
+{
+    return launch(ctx, call, spmd__call_hash(call));
+}
+
+/* Whether the call is right, and of what types its outputs are. */
+static spmd_status apply_rules(spmd_ctx *ctx, spmd_call *call)
 {
     SPMD_CHECK(!ctx->automatic || !call->op->collective, SPMD_EAXIS,
                "%s has no meaning on global values, with which the automatic mode computes; use spmd_settle (psum in "
@@ -244,20 +274,57 @@ static spmd_status emit(spmd_ctx *ctx, spmd_call *call)
         SPMD_CHECK(spmd__countable(call->out[k].dtype, call->out[k].rank, call->out[k].shape), SPMD_ESHAPE,
                    "%s: output %d would be %s: more bytes than can be counted", call->op->name, k,
                    spmd__shape_text(&call->out[k], (char[96]){0}));
-    SPMD_TRY(ctx->automatic ? spmd__auto_launch(ctx, call) : spmd__launch(ctx, call));
+    return SPMD_OK;
+}
+
+/* A call is made as it was the last time, but for the values. */
+spmd_status spmd__emit_known(spmd_ctx *ctx, spmd_known *known, const spmd_tensor *in, spmd_tensor *out)
+{
+    spmd_call *call = &known->call;
+    SPMD_TRY(check_inputs(ctx, call->op, in, call->nin));
+    call->site = ctx->site;
+    call->implied = ctx->transposing;
+    for (int k = 0; k < call->nin; k++)
+        call->in[k] = in[k];
+    SPMD_TRY(prepare(ctx, call, known->hash));
+    SPMD_TRY(run_known(ctx, known));
+    if (ctx->depth)
+        SPMD_TRY(spmd__push_tape(ctx, call));
+    for (int k = 0; k < call->nout; k++)
+        out[k] = call->out[k];
+    return SPMD_OK;
+}
+
+static spmd_status emit_new(spmd_ctx *ctx, const spmd_attr *attr, spmd_call *call, spmd_known *known)
+{
+    SPMD_TRY(apply_rules(ctx, call));
+    if (ctx->automatic) {
+        SPMD_TRY(spmd__auto_launch(ctx, call));
+    } else {
+        uint64_t hash = spmd__call_hash(call);
+        if (known)
+            spmd__remember(known, attr, call, hash);
+        SPMD_TRY(launch(ctx, call, hash));
+    }
     return ctx->depth ? spmd__push_tape(ctx, call) : SPMD_OK;
 }
 
 spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, const spmd_tensor *in, int nin,
                        spmd_tensor *out, int nout)
 {
+    static const spmd_attr none;
     spmd_tensor small[SMALL], *tensors = small; /* inputs, then outputs: `out` may alias `in` */
+    bool hit;
+    if (!attr)
+        attr = &none;
+    spmd_known *known = spmd__known(ctx, op, attr, in, nin, nout, &hit);
+    if (hit)
+        return spmd__emit_known(ctx, known, in, out);
     SPMD_TRY(check_inputs(ctx, op, in, nin));
     if (nin + nout > SMALL)
         tensors = spmd__scratch(ctx, (size_t)(nin + nout) * sizeof *tensors);
     if (!tensors)
         return SPMD_ENOMEM;
-    static const spmd_attr none;
     spmd_call call = {.op = op,
                       .nin = nin,
                       .nout = nout,
@@ -265,10 +332,10 @@ spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, 
                       .out = tensors + nin,
                       .site = ctx->site,
                       .implied = ctx->transposing,
-                      .attr = attr ? *attr : none};
+                      .attr = *attr};
     if (nin)
         memcpy(call.in, in, (size_t)nin * sizeof *in);
-    SPMD_TRY(emit(ctx, &call));
+    SPMD_TRY(emit_new(ctx, attr, &call, known));
     memcpy(out, call.out, (size_t)nout * sizeof *out);
     return SPMD_OK;
 }

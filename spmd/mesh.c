@@ -127,6 +127,7 @@ void spmd__mesh_release(spmd_mesh *mesh)
         mesh->backend->release(mesh);
     spmd__pinning_free(mesh);
     spmd__meetings_free(mesh->meetings);
+    spmd__groups_free(mesh);
     pthread_mutex_destroy(&mesh->log_lock);
     pthread_mutex_destroy(&mesh->failure_lock);
     free(mesh->devices);
@@ -197,9 +198,12 @@ static spmd_status build(spmd_mesh *mesh, const char *axes, const char *backend)
     mesh->cores = spmd__allowed_cores();
     mesh->devices = aligned_alloc(_Alignof(spmd_device), (size_t)mesh->ndevices * sizeof *mesh->devices);
     SPMD_CHECK(mesh->devices, SPMD_ENOMEM, "out of memory for a mesh of %d devices", mesh->ndevices);
+    memset(mesh->devices, 0, (size_t)mesh->ndevices * sizeof *mesh->devices);
     for (int d = 0; d < mesh->ndevices; d++) {
         spmd_device *device = &mesh->devices[d];
-        *device = (spmd_device){.mesh = mesh, .id = d, .arena.mesh = mesh, .place = "any core"};
+        device->mesh = device->arena.mesh = mesh;
+        device->id = d;
+        strcpy(device->place, "any core");
         device->ctx.mesh = mesh;
         device->ctx.device = device;
         device->ctx.arena = &device->arena;
@@ -209,6 +213,7 @@ static spmd_status build(spmd_mesh *mesh, const char *axes, const char *backend)
     }
     SPMD_TRY(mesh->backend->prepare ? mesh->backend->prepare(mesh) : SPMD_OK);
     SPMD_TRY(spmd__meetings_create(mesh));
+    SPMD_TRY(spmd__groups_create(mesh));
     spmd__pinning_create(mesh);
     return start_threads(mesh);
 }
@@ -308,11 +313,6 @@ void spmd_mesh_set_fault_hook(spmd_mesh *mesh, spmd_fault_hook_fn *hook, void *u
 {
     mesh->fault_hook = hook;
     mesh->fault_user = user;
-}
-
-bool spmd__permitted(const spmd_mesh *mesh, spmd_operation operation, size_t bytes)
-{
-    return !mesh->fault_hook || mesh->fault_hook(mesh->fault_user, operation, bytes);
 }
 
 /* True if `once` was said before, or if so much was said that silence is kinder. Call with the lock held. */

@@ -131,6 +131,13 @@ static inline size_t spmd__tensor_bytes(const spmd_tensor *t)
 {
     return (size_t)spmd__block_count(t->rank, t->shape) * spmd__dtype_size(t->dtype);
 }
+static inline bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b) /* rank and shape */
+{
+    bool same = a->rank == b->rank;
+    for (int d = 0; same && d < a->rank; d++)
+        same = a->shape[d] == b->shape[d];
+    return same;
+}
 /* Bit k of a descriptor's masks; operands beyond the last bit have none. */
 static inline bool spmd__bit(uint64_t mask, int k)
 {
@@ -138,7 +145,6 @@ static inline bool spmd__bit(uint64_t mask, int k)
 }
 void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like);             /* dtype, rank and shape */
 bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape);       /* its bytes fit an int64_t */
-bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b);           /* rank and shape */
 const char *spmd__sizes_text(int rank, const int64_t *shape, char text[128]); /* "[4,8]"; returns text */
 const char *spmd__shape_text(const spmd_tensor *t, char text[96]);            /* "f32[4,8]"; returns text */
 spmd_status spmd__dim(const char *op, int rank, int64_t dim, int *out);       /* -1 is the last; ESHAPE names op */

@@ -7,10 +7,8 @@
 
 static spmd_status meet_all(spmd_ctx *ctx, const char *op, const void *post, spmd_post *posts)
 {
-    spmd_group group;
-    spmd__group_all(ctx, &group);
     spmd_signature signature = {.op = op};
-    return spmd__meet(ctx, &group, &signature, (spmd_post){.data = post}, posts);
+    return spmd__meet(ctx, spmd__group_all(ctx), &signature, (spmd_post){.data = post}, posts);
 }
 
 /* "psum at step.c:12", or that the function ended there */

@@ -55,9 +55,9 @@ SPMD_API const char *spmd_last_error(void);
 
 /* Sets this thread's error text and returns `status`; user code may call it too (see SPMD_CHECK). Local. */
 SPMD_API spmd_status spmd_fail_at(const char *file, int line, spmd_status status, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+    __attribute__((format(printf, 4, 5), cold));
 /* Adds file:line to the text's path and returns `status`. */
-SPMD_API spmd_status spmd_trace_at(const char *file, int line, spmd_status status);
+SPMD_API spmd_status spmd_trace_at(const char *file, int line, spmd_status status) __attribute__((cold));
 
 #define SPMD_FAIL(status, ...) spmd_fail_at(__FILE__, __LINE__, (status), __VA_ARGS__)
 #define SPMD_CHECK(condition, status, ...)         \

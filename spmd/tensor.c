@@ -134,11 +134,6 @@ void spmd__same_shape(spmd_tensor *out, const spmd_tensor *like)
     memcpy(out->shape, like->shape, sizeof out->shape);
 }
 
-bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b)
-{
-    return a->rank == b->rank && !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
-}
-
 bool spmd__countable(spmd_dtype dtype, int rank, const int64_t *shape)
 {
     int64_t bytes = (int64_t)spmd__dtype_size(dtype);

@@ -21,9 +21,11 @@ static int64_t lines(const spmd_kernel_args *args, int segment)
 
 static spmd_fold fold_of(const spmd_kernel_args *args, const spmd_coll *coll, int segment)
 {
-    double divisor = args->attr->f[0] > 0 ? args->attr->f[0] : coll->n;
-    return (spmd_fold){(spmd_reduction)args->attr->i[0], args->in[segment].dtype, args->out[segment].dtype,
-                       (float)divisor, coll->copy == spmd__stream};
+    spmd_fold fold = {(spmd_reduction)args->attr->i[0], args->in[segment].dtype, args->out[segment].dtype, 1,
+                      coll->copy == spmd__stream};
+    if (fold.kind == SPMD_REDUCE_MEAN)
+        fold.divisor = (float)(args->attr->f[0] > 0 ? args->attr->f[0] : coll->n);
+    return fold;
 }
 
 /* Elements [from, to) of a segment; posts: by device. */
@@ -80,8 +82,9 @@ static void fold_all(const spmd_kernel_args *args, const spmd_coll *coll, const 
     const void *src[SPMD_MAX_DEVICES];
     for (int segment = 0; segment < args->nin; segment++) {
         spmd_fold fold = fold_of(args, coll, segment);
+        size_t offset = spmd__coll_offset(args, segment);
         for (int k = 0; k < coll->n; k++)
-            src[k] = spmd__coll_input(coll, args, sorted[k], segment);
+            src[k] = (const char *)sorted[k].data + offset;
         spmd__fold(&fold, src, coll->n, &args->out[segment].data, 1,
                    spmd__block_count(args->in[segment].rank, args->in[segment].shape));
     }
@@ -90,9 +93,9 @@ static void fold_all(const spmd_kernel_args *args, const spmd_coll *coll, const 
 spmd_status spmd__all_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
 {
     spmd_coll coll;
-    spmd_post sorted[SPMD_MAX_DEVICES];
+    spmd_post room[SPMD_MAX_DEVICES];
     SPMD_TRY(spmd__coll_open(ctx, op, args, NULL, &coll));
-    spmd__coll_sort(&coll, sorted);
+    const spmd_post *sorted = spmd__coll_sorted(&coll, room);
     if (coll.mailed)
         fold_all(args, &coll, sorted);
     else

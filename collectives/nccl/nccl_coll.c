@@ -8,18 +8,9 @@
  * found again with bench_collectives under SPMD_CUDA_TRANSPORT=p2p and =nccl. */
 enum { LEAST = 2 << 20 };
 
-/* Ranks are device numbers in rising order. */
-static bool in_rank_order(const spmd_group *group)
-{
-    for (int k = 1; k < group->n; k++)
-        if (group->device[k] < group->device[k - 1])
-            return false;
-    return true;
-}
-
 /* The communicator of the call's group; NULL: there is none, or peer memory is faster or asked for. The answer is the
  * same on every shard that makes the same call. */
-static ncclComm_t comm_of(const spmd_ctx *ctx, const spmd_kernel_args *args, spmd_group *group)
+static ncclComm_t comm_of(const spmd_ctx *ctx, const spmd_kernel_args *args, const spmd_group **group)
 {
     const spmd_cuda_mesh *state = ctx->mesh->backend_state;
     int64_t bytes = 0;
@@ -28,8 +19,8 @@ static ncclComm_t comm_of(const spmd_ctx *ctx, const spmd_kernel_args *args, spm
     bool wanted = state->transport == SPMD_CUDA_NCCL || (state->transport == SPMD_CUDA_AUTO && bytes >= LEAST);
     if (!wanted || args->attr->i[SPMD_COLL_GROUPS])
         return NULL;
-    spmd__group(ctx, &args->attr->axes, group);
-    return spmd__cuda_of(ctx->device)->comm[group->mask];
+    *group = spmd__group(ctx, &args->attr->axes);
+    return spmd__cuda_of(ctx->device)->comm[(*group)->mask];
 }
 
 static spmd_status open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args)
@@ -81,11 +72,11 @@ static bool reduction_of(const spmd_kernel_args *args, int n, ncclRedOp_t *out)
 
 spmd_status spmd__nccl_reduce(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, bool *done)
 {
-    spmd_group group;
+    const spmd_group *group = NULL;
     ncclComm_t comm = comm_of(ctx, args, &group);
     ncclRedOp_t reduction;
     ncclDataType_t type;
-    *done = comm && reduction_of(args, group.n, &reduction);
+    *done = comm && reduction_of(args, group->n, &reduction);
     if (!*done)
         return SPMD_OK;
     SPMD_TRY(open(ctx, op, args));
@@ -106,9 +97,9 @@ static int64_t outer_of(const spmd_view *v, const spmd_kernel_args *args)
 
 spmd_status spmd__nccl_gather(spmd_ctx *ctx, const spmd_kernel_args *args, bool *done)
 {
-    spmd_group group;
+    const spmd_group *group = NULL;
     ncclComm_t comm = comm_of(ctx, args, &group);
-    *done = comm && in_rank_order(&group);
+    *done = comm && group->sorted;
     for (int k = 0; k < args->nin; k++)
         *done &= outer_of(&args->in[k], args) == 1;
     if (!*done)
@@ -124,10 +115,10 @@ spmd_status spmd__nccl_gather(spmd_ctx *ctx, const spmd_kernel_args *args, bool 
 
 spmd_status spmd__nccl_scatter(spmd_ctx *ctx, const spmd_kernel_args *args, bool *done)
 {
-    spmd_group group;
+    const spmd_group *group = NULL;
     ncclComm_t comm = comm_of(ctx, args, &group);
     ncclDataType_t type;
-    *done = comm && in_rank_order(&group);
+    *done = comm && group->sorted;
     for (int k = 0; k < args->nin; k++)
         *done &= outer_of(&args->out[k], args) == 1 && type_of(args->in[k].dtype, &type) &&
                  args->in[k].dtype == args->out[k].dtype;

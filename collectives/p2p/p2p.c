@@ -21,7 +21,7 @@ static spmd_status await_team(spmd_ctx *ctx, const spmd_coll *coll, spmd_cuda_si
     for (int k = 0; k < coll->n; k++) {
         const spmd_cuda_device *peer = spmd__cuda_of(&ctx->mesh->devices[coll->device[k]]);
         if (peer != mine)
-            SPMD_CUDA_TRY(cudaStreamWaitEvent(mine->stream, peer->events[signal][coll->all.mask], 0));
+            SPMD_CUDA_TRY(cudaStreamWaitEvent(mine->stream, peer->events[signal][coll->all->mask], 0));
     }
     return SPMD_OK;
 }
@@ -39,10 +39,9 @@ static spmd_status check_reach(spmd_ctx *ctx, const char *op, const spmd_coll *c
 static spmd_status open_streams(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
                                 spmd_coll *coll)
 {
-    spmd_group group;
-    spmd__group(ctx, &args->attr->axes, &group);
-    if (group.n > 1)
-        SPMD_TRY(signal_team(ctx, group.mask, SPMD_CUDA_READY));
+    const spmd_group *group = spmd__group(ctx, &args->attr->axes);
+    if (group->n > 1)
+        SPMD_TRY(signal_team(ctx, group->mask, SPMD_CUDA_READY));
     SPMD_TRY(spmd__coll_open(ctx, op, args, post, coll));
     return await_team(ctx, coll, SPMD_CUDA_READY);
 }
@@ -91,15 +90,15 @@ spmd_status spmd__p2p_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args
     for (int k = 0; k < args->nout; k++)
         table[args->nin + k] = args->out[k].data;
     SPMD_TRY(open_streams(ctx, op, args, &(spmd_post){table, table + args->nin}, coll));
-    bool copies = ((const spmd_cuda_mesh *)ctx->mesh->backend_state)->copies && coll->all.n > 1;
+    bool copies = ((const spmd_cuda_mesh *)ctx->mesh->backend_state)->copies && coll->all->n > 1;
     return copies ? fetch_inputs(ctx, args, coll) : SPMD_OK;
 }
 
 spmd_status spmd__p2p_close(spmd_ctx *ctx, const spmd_coll *coll)
 {
-    if (coll->all.n == 1 || coll->mailed)
+    if (coll->all->n == 1 || coll->mailed)
         return SPMD_OK;
-    SPMD_TRY(signal_team(ctx, coll->all.mask, SPMD_CUDA_DONE));
+    SPMD_TRY(signal_team(ctx, coll->all->mask, SPMD_CUDA_DONE));
     SPMD_TRY(spmd__coll_close(ctx, coll));
     return await_team(ctx, coll, SPMD_CUDA_DONE);
 }

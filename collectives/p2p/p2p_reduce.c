@@ -44,13 +44,13 @@ spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     const char *op = spmd__reduction_name((spmd_reduction)args->attr->i[0]);
     spmd_coll coll;
-    spmd_post sorted[SPMD_MAX_DEVICES];
+    spmd_post room[SPMD_MAX_DEVICES];
     bool done = false;
     SPMD_TRY(spmd__nccl_reduce(ctx, op, args, &done));
     if (done)
         return SPMD_OK;
     SPMD_TRY(spmd__p2p_open(ctx, op, args, &coll));
-    spmd__coll_sort(&coll, sorted);
+    const spmd_post *sorted = spmd__coll_sorted(&coll, room);
     bool alone = one_shot(args) || coll.n == 1 || coll.mailed; /* mailed: outputs cannot be reached */
     double divisor = args->attr->f[0] > 0 ? args->attr->f[0] : coll.n;
     spmd_p2p_folds folds = {.kind = (int)args->attr->i[0], .divisor = (float)divisor, .nsrc = coll.n, .pieces = 1};
@@ -70,14 +70,14 @@ spmd_status spmd__reduction_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 spmd_status spmd__psum_scatter_cuda(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
-    spmd_post sorted[SPMD_MAX_DEVICES];
+    spmd_post room[SPMD_MAX_DEVICES];
     const void *src[SPMD_MAX_DEVICES];
     bool done = false;
     SPMD_TRY(spmd__nccl_scatter(ctx, args, &done));
     if (done)
         return SPMD_OK;
     SPMD_TRY(spmd__p2p_open(ctx, "psum_scatter", args, &coll));
-    spmd__coll_sort(&coll, sorted);
+    const spmd_post *sorted = spmd__coll_sorted(&coll, room);
     spmd_p2p_folds folds = {.kind = SPMD_REDUCE_SUM, .divisor = 1, .nsrc = coll.n, .ndst = 1};
     folds.pieces = coll.n;
     folds.piece = coll.me;

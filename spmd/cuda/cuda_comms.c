@@ -56,7 +56,7 @@ static spmd_status make_group(spmd_mesh *mesh, int first, unsigned mask)
     spmd_axes axes;
     spmd_group group;
     spmd__mask_axes(mask, &axes);
-    spmd__group(&mesh->devices[first].ctx, &axes, &group);
+    spmd__find_group(&mesh->devices[first].ctx, &axes, &group);
     SPMD_TRY(spmd__nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId"));
     SPMD_TRY(spmd__nccl_check(ncclGroupStart(), "ncclGroupStart"));
     spmd_status status = SPMD_OK;

@@ -190,9 +190,7 @@ static bool capture_all(spmd_program *p, spmd_ctx *ctx, graphs *g)
 
 static spmd_status meet_all(spmd_ctx *ctx, int count, spmd_post post, spmd_post *posts)
 {
-    spmd_group group;
-    spmd__group_all(ctx, &group);
-    return spmd__meet(ctx, &group, &(spmd_signature){.op = "replay", .count = count}, post, posts);
+    return spmd__meet(ctx, spmd__group_all(ctx), &(spmd_signature){.op = "replay", .count = count}, post, posts);
 }
 
 /* Graphs are made while no device is in a collective: they take memory. Every shard says whether it wants to, and
@@ -233,12 +231,10 @@ static void note_calls(const spmd_program *p, spmd_ctx *ctx, const segment *s)
         spmd__record(&ctx->device->recorder, call->op->name, spmd__meets(call) ? call->site : NULL);
         if (!spmd__meets(call))
             continue;
-        spmd_group group;
-        spmd__group(ctx, &call->attr.axes, &group);
         for (int k = 0; k < call->nin; k++)
             bytes += (int64_t)spmd__tensor_bytes(&call->in[k]);
         ctx->transposing = call->implied;
-        spmd__count_collective(ctx, group.mask, bytes);
+        spmd__count_collective(ctx, spmd__group(ctx, &call->attr.axes)->mask, bytes);
     }
 }
 

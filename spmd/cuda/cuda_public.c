@@ -25,14 +25,12 @@ struct cublasLtContext *spmd_cuda_blas(spmd_ctx *ctx)
 spmd_status spmd_cuda_comm(spmd_ctx *ctx, const char *text, struct ncclComm **out)
 {
     spmd_axes axes;
-    spmd_group group;
     spmd_cuda_device *cuda = device_of(ctx);
     *out = NULL;
     SPMD_TRY(spmd__axes_parse(ctx->mesh, text, &axes));
     SPMD_CHECK(cuda, SPMD_EUNSUPPORTED, "spmd_cuda_comm on backend %s: only backend cuda has communicators",
                ctx->mesh->backend->name);
-    spmd__group(ctx, &axes, &group);
-    *out = cuda->comm[group.mask];
+    *out = cuda->comm[spmd__group(ctx, &axes)->mask];
     SPMD_CHECK(
         *out, SPMD_EUNSUPPORTED,
         "spmd_cuda_comm over '%s': no such communicator; NCCL has one of each axis of 2 or more shards and one of all "

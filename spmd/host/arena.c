@@ -92,11 +92,6 @@ void *spmd__arena_get(spmd_arena *arena, size_t bytes)
     return take(chunk, rounded);
 }
 
-spmd_mark spmd__arena_mark(const spmd_arena *arena)
-{
-    return (spmd_mark){arena->current, arena->current ? arena->current->used : 0, arena->used};
-}
-
 void spmd__arena_release(spmd_arena *arena, spmd_mark mark)
 {
     for (spmd_chunk *c = mark.chunk ? mark.chunk->next : arena->first; c; c = c->next)

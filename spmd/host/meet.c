@@ -44,6 +44,7 @@ typedef struct card {
     spmd_signature signature;
     const char *site;
     spmd_told told; /* if signature.args is set */
+    bool whole;     /* not the second meeting's, which has no `told` of its own */
 } __attribute__((aligned(128))) card;
 
 typedef struct blocked {
@@ -97,6 +98,7 @@ void spmd__meetings_reset(spmd_mesh *mesh)
     struct spmd_meetings *m = mesh->meetings;
     size_t n = (size_t)mesh->ndevices;
     memset(m->slots, 0, (size_t)m->masks * 2 * n * sizeof(slot));
+    memset(m->cards, 0, (size_t)m->masks * 2 * n * sizeof(card));
     memset(m->table, 0, n * sizeof(blocked));
     atomic_store(&m->nblocked, 0);
     for (size_t d = 0; d < n; d++)
@@ -109,9 +111,10 @@ void spmd__meetings_wake(spmd_mesh *mesh)
     spmd__futex_wake_all(&mesh->meetings->epoch);
 }
 
-static size_t index_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+/* Of device 0's line; those of the others follow. */
+static size_t row_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence)
 {
-    return ((size_t)mask * 2 + (sequence & 1)) * (size_t)mesh->ndevices + (size_t)device;
+    return ((size_t)mask * 2 + (sequence & 1)) * (size_t)mesh->ndevices;
 }
 
 /* 0 means "running" in the table of the blocked; the parity must alternate. */
@@ -122,50 +125,12 @@ static uint32_t next_sequence(uint32_t before)
 
 static slot *line(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
 {
-    return &mesh->meetings->slots[index_of(mesh, mask, sequence, device)];
+    return &mesh->meetings->slots[row_of(mesh, mask, sequence) + (size_t)device];
 }
 
 static card *card_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
 {
-    return &mesh->meetings->cards[index_of(mesh, mask, sequence, device)];
-}
-
-void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out)
-{
-    const spmd_mesh *mesh = ctx->mesh;
-    out->n = 1; /* devices beyond n are left as they are: this runs in every collective */
-    out->mask = out->me = 0;
-    int stride[SPMD_MAX_AXES], base = 0;
-    for (int a = mesh->naxes - 1, s = 1; a >= 0; s *= mesh->size[a], a--) {
-        stride[a] = s;
-        if (!(axes->mask >> a & 1))
-            base += ctx->coord[a] * s;
-        else if (mesh->size[a] > 1)
-            out->mask |= 1u << a;
-    }
-    for (int k = 0; k < axes->n; k++)
-        out->n *= mesh->size[axes->id[k]];
-    int digit[SPMD_MAX_AXES] = {0}, device = base; /* counted up: divisions would take longer than the meeting */
-    for (int place = 0; place < out->n; place++) {
-        out->device[place] = device;
-        if (device == ctx->id)
-            out->me = place;
-        for (int k = axes->n - 1; k >= 0; k--) {
-            int axis = axes->id[k];
-            device += stride[axis];
-            if (++digit[k] < mesh->size[axis])
-                break;
-            device -= digit[k] * stride[axis];
-            digit[k] = 0;
-        }
-    }
-}
-
-void spmd__group_all(const spmd_ctx *ctx, spmd_group *out)
-{
-    spmd_axes all;
-    spmd__mask_axes((1u << ctx->mesh->naxes) - 1, &all);
-    spmd__group(ctx, &all, out);
+    return &mesh->meetings->cards[row_of(mesh, mask, sequence) + (size_t)device];
 }
 
 static bool same_group(const spmd_mesh *mesh, unsigned mask, int a, int b)
@@ -289,8 +254,8 @@ typedef struct meeting {
     spmd_ctx *ctx;
     const spmd_group *group;
     uint32_t sequence;
-    slot *mine;
-    bool looked; /* for sleepers, since the flag was raised */
+    slot *row, *mine; /* of all devices, and in it this shard's */
+    bool looked;      /* for sleepers, since the flag was raised */
 } meeting;
 
 /* Wakes those who went to sleep before they could see this shard's flag. A fence costs half of what a sequentially
@@ -372,11 +337,17 @@ static spmd_status compare(const meeting *m, const slot *other, int place)
 }
 
 /* Everything by value: what the call's own thread has on its stack is gone when another one reports. */
-static void write_card(const spmd_ctx *ctx, const spmd_signature *signature, const card *last, card *out)
+static void write_card(const spmd_ctx *ctx, const spmd_signature *signature, card *out)
 {
-    out->signature = signature ? *signature : last->signature; /* the second meeting of the same call */
-    out->site = signature ? spmd__site(ctx) : last->site;
-    if (!signature || !signature->args)
+    const char *site = spmd__site(ctx);
+    const spmd_signature *before = &out->signature;
+    if (out->whole && out->site == site && before->op == signature->op && before->hash == signature->hash &&
+        before->count == signature->count && before->dtype == signature->dtype)
+        return; /* a loop: it is there already */
+    out->signature = *signature;
+    out->site = site;
+    out->whole = true;
+    if (!signature->args)
         return;
     const spmd_view *first = &signature->args->in[0];
     out->told.attr = *signature->args->attr;
@@ -389,23 +360,50 @@ static void write_card(const spmd_ctx *ctx, const spmd_signature *signature, con
 static void publish(meeting *m, const spmd_signature *signature, spmd_post post)
 {
     spmd_ctx *ctx = m->ctx;
+    const spmd_mesh *mesh = ctx->mesh;
     unsigned mask = m->group->mask;
     uint32_t before = ctx->device->meetings[mask], q = next_sequence(before);
-    const spmd_mesh *mesh = ctx->mesh;
-    write_card(ctx, signature, card_of(mesh, mask, before, ctx->id), card_of(mesh, mask, q, ctx->id));
+    size_t row = row_of(mesh, mask, q);
+    card *own = &mesh->meetings->cards[row + (size_t)ctx->id];
+    m->row = &mesh->meetings->slots[row];
+    slot *mine = m->mine = &m->row[ctx->id];
     ctx->device->meetings[mask] = m->sequence = q;
-    slot *mine = m->mine = line(mesh, mask, q, ctx->id);
     mine->check = signature != NULL;
     if (signature) {
+        write_card(ctx, signature, own);
         mine->op = signature->op;
         mine->hash = signature->hash;
         mine->post = post;
+    } else { /* the second meeting of the same call */
+        const card *last = card_of(mesh, mask, before, ctx->id);
+        own->signature = last->signature;
+        own->site = last->site;
+        own->whole = false;
     }
 #if defined(__SANITIZE_THREAD__)
     atomic_store(&mine->sequence, q); /* where a fence would follow */
 #else
     atomic_store_explicit(&mine->sequence, q, memory_order_release);
 #endif
+}
+
+enum { LINE = 64 };
+
+static char *box_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
+{
+    return mesh->meetings->boxes + (row_of(mesh, mask, sequence) + (size_t)device) * BOX_STRIDE;
+}
+
+/* The next copy will probably be as long: its lines are called back from their readers while this shard does other
+ * things. */
+static void expect_to_write(const meeting *m, size_t bytes)
+{
+    const spmd_ctx *ctx = m->ctx;
+    uint32_t next = next_sequence(m->sequence);
+    const char *box = box_of(ctx->mesh, m->group->mask, next, ctx->id);
+    spmd__expect_write(line(ctx->mesh, m->group->mask, next, ctx->id));
+    for (size_t k = 0; k < bytes; k += LINE)
+        spmd__expect_write(box + k);
 }
 
 static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
@@ -415,13 +413,15 @@ static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signa
     publish(&m, signature, post);
     for (int k = 1, place = group->me; k < group->n; k++) {
         place = place + 1 < group->n ? place + 1 : 0;
-        slot *other = line(ctx->mesh, group->mask, m.sequence, group->device[place]);
+        slot *other = &m.row[group->device[place]];
         SPMD_TRY(wait_for(&m, other));
         SPMD_TRY(compare(&m, other, place));
         if (posts)
             posts[place] = other->post;
     }
     look_for_sleepers(&m);
+    if (signature && signature->mail)
+        expect_to_write(&m, signature->mail);
     return poisoned_now(ctx->mesh) ? aborted() : SPMD_OK; /* a member may have given up after it had published */
 }
 
@@ -445,6 +445,5 @@ spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signat
 
 void *spmd__mail_box(const spmd_ctx *ctx, const spmd_group *group)
 {
-    uint32_t next = next_sequence(ctx->device->meetings[group->mask]);
-    return ctx->mesh->meetings->boxes + index_of(ctx->mesh, group->mask, next, ctx->id) * BOX_STRIDE;
+    return box_of(ctx->mesh, group->mask, next_sequence(ctx->device->meetings[group->mask]), ctx->id);
 }

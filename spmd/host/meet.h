@@ -25,6 +25,7 @@ typedef struct spmd_signature {
     spmd_dtype dtype; /* of the first tensor */
     int64_t count;    /* elements of the first tensor */
     uint64_t hash;    /* of everything: attributes (reduction, dims, permutation), shapes and dtypes of all tensors */
+    size_t mail;      /* bytes of a post that is a copy; else 0 */
     const spmd_kernel_args *args;   /* (optional) the call, and */
     spmd_difference_fn *difference; /* who can tell it from another one with the same op, dtype and count */
 } spmd_signature;
@@ -32,11 +33,14 @@ typedef struct spmd_signature {
 typedef struct spmd_group {
     int n, me;                    /* members; this shard's place among them */
     int device[SPMD_MAX_DEVICES]; /* by place: row-major over the axes in the order given */
+    bool sorted;                  /* places are in the order of device numbers */
     unsigned mask;                /* the axes, those of size 1 left out */
 } spmd_group;
 
-void spmd__group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out);
-void spmd__group_all(const spmd_ctx *ctx, spmd_group *out); /* every shard of the mesh; place = device */
+/* spmd__group - this shard's group; it stays until this thread asks for the same axes in another order. */
+const spmd_group *spmd__group(const spmd_ctx *ctx, const spmd_axes *axes);
+const spmd_group *spmd__group_all(const spmd_ctx *ctx); /* every shard of the mesh; place = device */
+void spmd__find_group(const spmd_ctx *ctx, const spmd_axes *axes, spmd_group *out); /* for any thread */
 
 /* What the others may read, until this shard's next meeting on the same axes; in memory that lives as long as the
  * launch (spmd__scratch), because a member that times out leaves while a late one still reads. */

@@ -6,6 +6,8 @@
 
 struct spmd_meetings;
 
+spmd_status spmd__groups_create(spmd_mesh *mesh);
+void spmd__groups_free(spmd_mesh *mesh);
 spmd_status spmd__meetings_create(spmd_mesh *mesh);
 void spmd__meetings_free(struct spmd_meetings *meetings);
 /* Forgets half-finished meetings of a failed launch; no device thread may be running. */
