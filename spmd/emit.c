@@ -107,8 +107,7 @@ static spmd_status check_inputs(spmd_ctx *ctx, const spmd_op *op, const spmd_ten
         "its context",
         op->name);
     for (int k = 0; k < nin; k++)
-        if (!spmd__is_alive(ctx, &in[k]))
-            SPMD_TRY(spmd__check_alive(ctx, op->name, k, &in[k]));
+        SPMD_TRY(spmd__check_alive(ctx, op->name, k, &in[k]));
     return SPMD_OK;
 }
 
@@ -141,8 +140,7 @@ static spmd_status enqueue(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
     return ctx->mesh->backend->run(ctx, call->op, &record->args);
 }
 
-/* A kernel that needs nothing of the host's when run() returns: its arguments stand on the stack, and its scratch is
- * free again after it. */
+/* A kernel that needs nothing of the host's when run() returns. Its scratch is free again after it. */
 static spmd_status run_now(spmd_ctx *ctx, const spmd_call *call, const spmd_view *views, uint64_t hash)
 {
     spmd_mark mark = spmd__arena_mark(ctx->arena);
@@ -157,13 +155,16 @@ static spmd_status run_now(spmd_ctx *ctx, const spmd_call *call, const spmd_view
 
 static spmd_status view_and_run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
 {
+    spmd_mark mark = spmd__arena_mark(ctx->arena);
     spmd_view small[SMALL], *views = small;
     int n = call->nin + call->nout;
     if (n > SMALL && !(views = spmd__scratch(ctx, (size_t)n * sizeof *views)))
         return SPMD_ENOMEM;
     for (int k = 0; k < n; k++)
         spmd__view_of(&call->in[k], &views[k]);
-    return run_now(ctx, call, views, hash);
+    SPMD_TRY(run_now(ctx, call, views, hash));
+    spmd__arena_release(ctx->arena, mark);
+    return SPMD_OK;
 }
 
 static spmd_status run(spmd_ctx *ctx, const spmd_call *call, uint64_t hash)
