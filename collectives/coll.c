@@ -45,12 +45,10 @@ void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k)
 }
 
 /* All inputs, one after the other. */
-static spmd_post post_copies(const spmd_ctx *ctx, const spmd_group *group, const spmd_kernel_args *args, int64_t bytes)
+static spmd_post post_copies(const spmd_ctx *ctx, const spmd_group *group, const spmd_kernel_args *args)
 {
     char *box = spmd__mail_box(ctx, group);
-    if (args->nin == 1 && bytes)
-        memcpy(box, args->in[0].data, (size_t)bytes);
-    for (int k = 0; k < args->nin && args->nin > 1; k++)
+    for (int k = 0; k < args->nin; k++)
         spmd__copy(box + spmd__coll_offset(args, k), args->in[k].data, spmd__view_bytes(&args->in[k]));
     return (spmd_post){.data = box};
 }
@@ -73,7 +71,6 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     coll->n = all->n;
     coll->me = all->me;
     coll->device = all->device;
-    coll->sorted = all->sorted;
     const spmd_view *first = &args->in[0];
     int64_t count = spmd__block_count(first->rank, first->shape);
     int64_t bytes = count * (int64_t)spmd__dtype_size(first->dtype);
@@ -88,7 +85,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     if (post)
         coll->posts[0] = *post;
     else if (coll->mailed)
-        coll->posts[0] = post_copies(ctx, all, args, bytes);
+        coll->posts[0] = post_copies(ctx, all, args);
     else
         SPMD_TRY(post_tensors(ctx, args, &coll->posts[0]));
     if (coll->n == 1)
@@ -117,7 +114,7 @@ spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll)
 const spmd_post *spmd__coll_sorted(const spmd_coll *coll, spmd_post room[SPMD_MAX_DEVICES])
 {
     int device[SPMD_MAX_DEVICES];
-    if (coll->sorted)
+    if (coll->all->sorted && coll->device == coll->all->device)
         return coll->posts;
     for (int k = 0; k < coll->n; k++) {
         int at = k;

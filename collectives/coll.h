@@ -25,7 +25,6 @@ typedef struct spmd_coll {
     bool mailed;           /* the posts are copies that came by mail: nobody needs to wait for the readers */
     int n, me;             /* the team, and this shard's place in it */
     const int *device;     /* by place */
-    bool sorted;           /* the places are in the order of devices */
     spmd_post posts[SPMD_MAX_DEVICES];
     int narrowed[SPMD_MAX_DEVICES]; /* where `device` points, if the call names groups */
     spmd_copy *copy;                /* into the outputs: through or past the caches */

@@ -77,7 +77,6 @@ void spmd__groups_narrow(const spmd_attr *attr, spmd_coll *coll)
     coll->n = 0;
     coll->me = mine - first;
     coll->device = coll->narrowed;
-    coll->sorted = false;
     for (int k = first; k < n && (k == first || table[k] >= 0); k++) {
         coll->narrowed[coll->n] = coll->all->device[member(table[k])];
         posts[coll->n++] = coll->posts[member(table[k])];

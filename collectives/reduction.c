@@ -5,7 +5,6 @@
 #include "collectives/coll.h"
 #include "spmd/known.h"
 #include "spmd/linear.h"
-#include <string.h>
 
 const char *spmd__reduction_name(spmd_reduction kind)
 {
@@ -113,7 +112,7 @@ spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, 
     SPMD_CHECK(n >= 0, SPMD_EINVAL, "%s of a list of %d tensors; expected 0 or more", op->name, n);
     SPMD_TRY(spmd__axes_parse(mesh, text, &axes));
     /* In automatic mode values are the same everywhere, and so are their mean and their largest. */
-    bool identity = kind != SPMD_REDUCE_SUM && spmd__is_automatic(ctx);
+    bool identity = spmd__is_automatic(ctx) && kind != SPMD_REDUCE_SUM;
     if (axes.n == 0 || n == 0 || identity) {
         for (int k = 0; k < n; k++) {
             SPMD_CHECK(!identity || spmd__reduction_dtype(kind, in[k].dtype) == in[k].dtype, SPMD_EDTYPE,
@@ -122,13 +121,8 @@ spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, 
         }
         return SPMD_OK;
     }
-    spmd_attr attr;
-    memset(&attr, 0, sizeof attr);
-    attr.i[0] = kind;
-    attr.f[0] = kind == SPMD_REDUCE_MEAN ? spmd__axes_size(mesh, &axes) : 1;
-    attr.axes = axes;
-    if (axes.n > 1) /* the order has no meaning */
-        spmd__mask_axes(axes.mask, &attr.axes);
+    spmd_attr attr = {.i = {kind}, .f = {kind == SPMD_REDUCE_MEAN ? spmd__axes_size(mesh, &axes) : 1}};
+    spmd__mask_axes(axes.mask, &attr.axes);
     bool reduced = false;
     for (int k = 0; k < n; k++)
         if (spmd__mask_size(mesh, in[k].vary & axes.mask) == 1) {

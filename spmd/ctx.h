@@ -178,11 +178,12 @@ spmd_status spmd__spoil(spmd_mesh *mesh, spmd_status status);
 bool spmd__commit(spmd_mesh *mesh, bool all_succeeded);
 
 /* ESTALE unless the tensor is a value of this launch whose memory still holds it. */
-static inline bool spmd__is_alive(const spmd_ctx *ctx, const spmd_tensor *tensor)
+spmd_status spmd__stale(const spmd_ctx *ctx, const char *who, int k, const spmd_tensor *tensor); /* which of both */
+static inline spmd_status spmd__check_alive(const spmd_ctx *ctx, const char *who, int k, const spmd_tensor *tensor)
 {
-    return tensor->id && tensor->launch == ctx->launch && tensor->id >= ctx->valid_from[tensor->slot];
+    bool alive = tensor->id && tensor->launch == ctx->launch && tensor->id >= ctx->valid_from[tensor->slot];
+    return alive ? SPMD_OK : spmd__stale(ctx, who, k, tensor);
 }
-spmd_status spmd__check_alive(const spmd_ctx *ctx, const char *who, int k, const spmd_tensor *tensor);
 uint32_t spmd__new_slot(spmd_ctx *ctx); /* 0: out of memory */
 void spmd__view_of(const spmd_tensor *tensor, spmd_view *view);
 

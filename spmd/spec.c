@@ -1,5 +1,5 @@
 /* Specs as text, and resolved on a mesh as layouts. */
-#include "spmd/ctx.h"
+#include "spmd/op.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -140,8 +140,8 @@ spmd_status spmd_spec_check(const spmd_spec *spec, const spmd_mesh *mesh, int ra
 /* The axis that stands at `text`, and the length of what stands there. */
 static int axis_at(const spmd_mesh *mesh, const char *text, size_t *length)
 {
-    for (int a = 0; a < mesh->naxes; a++) {
-        const char *name = mesh->name[a];
+    for (int a = 0; a < spmd_mesh_axes(mesh); a++) {
+        const char *name = spmd_mesh_axis_name(mesh, a);
         size_t n = 0;
         while (name[n] && name[n] == text[n])
             n++;

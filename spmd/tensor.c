@@ -43,16 +43,14 @@ spmd_status spmd_local(spmd_ctx *ctx, const spmd_tensor *tensor, spmd_view *out)
     return SPMD_OK;
 }
 
-spmd_status spmd__check_alive(const spmd_ctx *ctx, const char *who, int k, const spmd_tensor *tensor)
+spmd_status spmd__stale(const spmd_ctx *ctx, const char *who, int k, const spmd_tensor *tensor)
 {
     SPMD_CHECK(tensor->id && tensor->launch == ctx->launch, SPMD_ESTALE,
                "%s: tensor %d was not made in this launch; tensors die when the shard function returns", who, k);
-    SPMD_CHECK(
-        tensor->id >= ctx->valid_from[tensor->slot], SPMD_ESTALE,
-        "%s: the memory of tensor %d was given away by spmd_donate and holds a later value; use that one, or do not "
-        "donate it",
-        who, k);
-    return SPMD_OK;
+    return SPMD_FAIL(SPMD_ESTALE,
+                     "%s: the memory of tensor %d was given away by spmd_donate and holds a later value; use that one, "
+                     "or do not donate it",
+                     who, k);
 }
 
 uint32_t spmd__new_slot(spmd_ctx *ctx)
