@@ -55,7 +55,7 @@ static spmd_status exchange_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     spmd__all_to_all_runs(args, n, &from, &to);
     for (int step = 0; step < n; step++) { /* everybody starts with another block */
         int k = (coll.me + step) % n;
-        spmd__copy_piece(coll.copy, out->data, (spmd_pieces){to, n, k}, coll.posts[k].data,
+        spmd__copy_piece(coll.copy, out->data, (spmd_pieces){to, n, k}, spmd__coll_input(&coll, args, coll.posts[k], 0),
                          (spmd_pieces){from, n, coll.me}, count, spmd_dtype_size(in->dtype));
     }
     SPMD_TRY(spmd__coll_close(ctx, &coll));

@@ -34,9 +34,9 @@ static spmd_status post_tensors(spmd_ctx *ctx, const spmd_kernel_args *args, spm
 
 const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k)
 {
-    if (args->nin == 1)
-        return post.data;
-    return coll->mailed ? (const char *)post.data + spmd__coll_offset(args, k) : ((const void *const *)post.data)[k];
+    if (coll->mailed)
+        return post.data ? (const char *)post.data + spmd__coll_offset(args, k) : args->in[k].data;
+    return args->nin == 1 ? post.data : ((const void *const *)post.data)[k];
 }
 
 void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k)
@@ -95,10 +95,11 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
                                 .dtype = first->dtype,
                                 .count = count,
                                 .hash = args->hash,
-                                .mail = coll->mailed ? (size_t)packed : 0,
                                 .args = args,
                                 .difference = spmd__coll_difference};
     SPMD_TRY(spmd__meet(ctx, all, &signature, coll->posts[0], coll->posts));
+    if (coll->mailed)
+        coll->posts[coll->me].data = NULL; /* the others' only: see spmd__coll_input */
     if (args->attr->i[SPMD_COLL_GROUPS])
         spmd__groups_narrow(args->attr, coll);
     return SPMD_OK;

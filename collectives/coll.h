@@ -39,7 +39,7 @@ spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
 void spmd__coll_difference(const spmd_mesh *mesh, const char *op, const spmd_told *a, const spmd_told *b,
                            char text[SPMD_DIFFERENCE]);
 size_t spmd__coll_offset(const spmd_kernel_args *args, int k); /* of input k in a message */
-/* Input and output k, in what a shard posted. Outputs are not posted by mail. */
+/* Input and output k, in what a shard posted. Outputs are not posted by mail; a shard's own inputs are where they were. */
 const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k);
 void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k);
 /* The team's posts by device number: the order of sums, whatever the order of places. `room` is for those that must be

@@ -21,7 +21,8 @@ static spmd_status broadcast_host(spmd_ctx *ctx, const spmd_kernel_args *args)
 {
     spmd_coll coll;
     SPMD_TRY(spmd__coll_open(ctx, "pbroadcast", args, NULL, &coll));
-    coll.copy(args->out[0].data, coll.posts[args->attr->i[0]].data, spmd__view_bytes(&args->in[0]));
+    coll.copy(args->out[0].data, spmd__coll_input(&coll, args, coll.posts[args->attr->i[0]], 0),
+              spmd__view_bytes(&args->in[0]));
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }

@@ -35,7 +35,7 @@ static spmd_status permute_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     size_t bytes = spmd__view_bytes(&args->in[0]);
     int source = args->attr->table[coll.me];
     if (source >= 0)
-        coll.copy(args->out[0].data, coll.posts[source].data, bytes);
+        coll.copy(args->out[0].data, spmd__coll_input(&coll, args, coll.posts[source], 0), bytes);
     else if (bytes)
         memset(args->out[0].data, 0, bytes);
     SPMD_TRY(spmd__coll_close(ctx, &coll));

@@ -82,9 +82,8 @@ static void fold_all(const spmd_kernel_args *args, const spmd_coll *coll, const 
     const void *src[SPMD_MAX_DEVICES];
     for (int segment = 0; segment < args->nin; segment++) {
         spmd_fold fold = fold_of(args, coll, segment);
-        size_t offset = spmd__coll_offset(args, segment);
         for (int k = 0; k < coll->n; k++)
-            src[k] = (const char *)sorted[k].data + offset;
+            src[k] = spmd__coll_input(coll, args, sorted[k], segment);
         spmd__fold(&fold, src, coll->n, &args->out[segment].data, 1,
                    spmd__block_count(args->in[segment].rank, args->in[segment].shape));
     }

@@ -43,14 +43,4 @@ static inline void spmd__cpu_relax(void)
 #endif
 }
 
-/* Asks for the line, to be written soon; what it takes to call it back from another core's cache passes meanwhile. */
-static inline void spmd__expect_write(const void *line)
-{
-#if defined(__x86_64__) /* without the option for it gcc makes a prefetch for reading of the builtin */
-    __asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)line));
-#else
-    __builtin_prefetch(line, 1);
-#endif
-}
-
 #endif

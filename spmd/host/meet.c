@@ -6,7 +6,8 @@
  * again when its turn comes.
  *
  * Mail: boxes[mask][parity][device], for posts that are copies. What holds for a line holds for its box, so that nobody
- * has to meet again when it is read.
+ * has to meet again when it is read. Two members hand two boxes to and fro instead: what one has read, it writes next,
+ * and need not call back from the other's cache; half as much passes between the cores.
  *
  * Waiting: spin (only while every device has a core), then yield, then sleep. Sleepers count themselves in `waiters`
  * before they look at the flag a last time; publishers store the flag before they look at `waiters`; both sides are
@@ -387,25 +388,6 @@ static void publish(meeting *m, const spmd_signature *signature, spmd_post post)
 #endif
 }
 
-enum { LINE = 64 };
-
-static char *box_of(const spmd_mesh *mesh, unsigned mask, uint32_t sequence, int device)
-{
-    return mesh->meetings->boxes + (row_of(mesh, mask, sequence) + (size_t)device) * BOX_STRIDE;
-}
-
-/* The next copy will probably be as long: its lines are called back from their readers while this shard does other
- * things. */
-static void expect_to_write(const meeting *m, size_t bytes)
-{
-    const spmd_ctx *ctx = m->ctx;
-    uint32_t next = next_sequence(m->sequence);
-    const char *box = box_of(ctx->mesh, m->group->mask, next, ctx->id);
-    spmd__expect_write(line(ctx->mesh, m->group->mask, next, ctx->id));
-    for (size_t k = 0; k < bytes; k += LINE)
-        spmd__expect_write(box + k);
-}
-
 static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
                         spmd_post *posts)
 {
@@ -420,8 +402,6 @@ static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signa
             posts[place] = other->post;
     }
     look_for_sleepers(&m);
-    if (signature && signature->mail)
-        expect_to_write(&m, signature->mail);
     return poisoned_now(ctx->mesh) ? aborted() : SPMD_OK; /* a member may have given up after it had published */
 }
 
@@ -445,5 +425,11 @@ spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signat
 
 void *spmd__mail_box(const spmd_ctx *ctx, const spmd_group *group)
 {
-    return box_of(ctx->mesh, group->mask, next_sequence(ctx->device->meetings[group->mask]), ctx->id);
+    uint32_t q = next_sequence(ctx->device->meetings[group->mask]), row = q;
+    int device = ctx->id;
+    if (group->n == 2) {
+        row = 0;
+        device = group->device[((uint32_t)group->me + q) & 1];
+    }
+    return ctx->mesh->meetings->boxes + (row_of(ctx->mesh, group->mask, row) + (size_t)device) * BOX_STRIDE;
 }

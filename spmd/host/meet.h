@@ -25,7 +25,6 @@ typedef struct spmd_signature {
     spmd_dtype dtype; /* of the first tensor */
     int64_t count;    /* elements of the first tensor */
     uint64_t hash;    /* of everything: attributes (reduction, dims, permutation), shapes and dtypes of all tensors */
-    size_t mail;      /* bytes of a post that is a copy; else 0 */
     const spmd_kernel_args *args;   /* (optional) the call, and */
     spmd_difference_fn *difference; /* who can tell it from another one with the same op, dtype and count */
 } spmd_signature;
@@ -58,8 +57,9 @@ spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signat
                        spmd_post *posts);
 
 /* spmd__mail_box - SPMD_MAIL_BYTES bytes, 64-byte aligned, of this shard's next meeting with the group: for a post that
- * is a copy. Nobody needs to wait for its readers: this shard gets the same box again two meetings later, and by then
- * every member has come to the meeting in between. Local. */
+ * is a copy. Only the others may read it, in the same meeting: the next writer may be one of them. Nobody needs to wait
+ * for its readers: this shard gets the same box again two meetings later, and by then every member has come to the
+ * meeting in between. Local. */
 enum { SPMD_MAIL_BYTES = 4096 };
 void *spmd__mail_box(const spmd_ctx *ctx, const spmd_group *group);
 
