@@ -95,6 +95,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
                                 .dtype = first->dtype,
                                 .count = count,
                                 .hash = args->hash,
+                                .mail = coll->mailed ? (size_t)packed : 0,
                                 .args = args,
                                 .difference = spmd__coll_difference};
     SPMD_TRY(spmd__meet(ctx, all, &signature, coll->posts[0], coll->posts));

@@ -43,4 +43,22 @@ static inline void spmd__cpu_relax(void)
 #endif
 }
 
+/* Asks for the line, to be read or written soon; what it takes to call it from another core's cache passes meanwhile.
+ * The empty statements keep gcc from dropping calls that, as it thinks, do nothing. */
+static inline void spmd__expect_read(const void *line)
+{
+    __builtin_prefetch(line);
+    __asm__ __volatile__("");
+}
+
+static inline void spmd__expect_write(const void *line)
+{
+#if defined(__x86_64__) /* without the option for it gcc makes a prefetch for reading of the builtin */
+    __asm__ __volatile__("prefetchw %0" ::"m"(*(const char *)line));
+#else
+    __builtin_prefetch(line, 1);
+    __asm__ __volatile__("");
+#endif
+}
+
 #endif

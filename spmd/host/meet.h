@@ -25,6 +25,7 @@ typedef struct spmd_signature {
     spmd_dtype dtype; /* of the first tensor */
     int64_t count;    /* elements of the first tensor */
     uint64_t hash;    /* of everything: attributes (reduction, dims, permutation), shapes and dtypes of all tensors */
+    size_t mail;      /* bytes of a post that is a copy; else 0 */
     const spmd_kernel_args *args;   /* (optional) the call, and */
     spmd_difference_fn *difference; /* who can tell it from another one with the same op, dtype and count */
 } spmd_signature;
