@@ -4,13 +4,18 @@
 #include "spmd/linear.h"
 #include <string.h>
 
-/* Inputs begin at cache lines. */
-size_t spmd__coll_offset(const spmd_kernel_args *args, int k)
+/* In a message, inputs begin at cache lines. */
+static size_t whole_lines(size_t bytes)
 {
     enum { LINE = 64 };
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+size_t spmd__coll_offset(const spmd_kernel_args *args, int k)
+{
     size_t offset = 0;
     for (int j = 0; j < k; j++)
-        offset += (spmd__view_bytes(&args->in[j]) + LINE - 1) / LINE * LINE;
+        offset += whole_lines(spmd__view_bytes(&args->in[j]));
     return offset;
 }
 
@@ -32,13 +37,6 @@ static spmd_status post_tensors(spmd_ctx *ctx, const spmd_kernel_args *args, spm
     return SPMD_OK;
 }
 
-const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k)
-{
-    if (coll->mailed)
-        return post.data ? (const char *)post.data + spmd__coll_offset(args, k) : args->in[k].data;
-    return args->nin == 1 ? post.data : ((const void *const *)post.data)[k];
-}
-
 void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k)
 {
     return args->nin == 1 ? post.out : ((void **)post.out)[k];
@@ -47,21 +45,13 @@ void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k)
 /* All inputs, one after the other. */
 static spmd_post post_copies(const spmd_ctx *ctx, const spmd_group *group, const spmd_kernel_args *args)
 {
-    char *box = spmd__mail_box(ctx, group);
-    for (int k = 0; k < args->nin; k++)
-        spmd__copy(box + spmd__coll_offset(args, k), args->in[k].data, spmd__view_bytes(&args->in[k]));
+    char *box = spmd__mail_box(ctx, group), *end = box;
+    for (int k = 0; k < args->nin; k++) {
+        size_t bytes = spmd__view_bytes(&args->in[k]);
+        spmd__copy(end, args->in[k].data, bytes);
+        end += whole_lines(bytes);
+    }
     return (spmd_post){.data = box};
-}
-
-/* Of inputs and outputs on all shards. 0 in place: what is overwritten has just been read and is in the caches. */
-static int64_t footprint(const spmd_kernel_args *args, int64_t in_bytes, int shards)
-{
-    int64_t bytes = in_bytes;
-    if (args->in[0].data == args->out[0].data)
-        return 0;
-    for (int k = 0; k < args->nout; k++)
-        bytes += (int64_t)spmd__view_bytes(&args->out[k]);
-    return shards * bytes;
 }
 
 spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_args *args, const spmd_post *post,
@@ -71,14 +61,14 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     coll->n = all->n;
     coll->me = all->me;
     coll->device = all->device;
-    const spmd_view *first = &args->in[0];
-    int64_t count = spmd__block_count(first->rank, first->shape);
-    int64_t bytes = count * (int64_t)spmd__dtype_size(first->dtype);
-    int64_t packed = args->nin == 1 ? bytes : (int64_t)spmd__coll_offset(args, args->nin);
-    for (int k = 1; k < args->nin; k++)
-        bytes += (int64_t)spmd__view_bytes(&args->in[k]);
+    size_t bytes = 0, message = 0;
+    for (int k = 0; k < args->nin; k++) {
+        size_t more = spmd__view_bytes(&args->in[k]);
+        message = whole_lines(message) + more;
+        bytes += more;
+    }
     bool mailable = !post && coll->n > 1;
-    spmd_way way = spmd__coll_way(ctx->mesh, coll->n, mailable ? packed : -1, footprint(args, bytes, coll->n));
+    spmd_way way = spmd__coll_way(ctx->mesh, coll->n, mailable ? (int64_t)message : -1, args);
     coll->copy = way == SPMD_WAY_STREAM ? spmd__stream : spmd__copy;
     coll->backwards = false;
     coll->mailed = way == SPMD_WAY_MAIL;
@@ -90,12 +80,12 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
         SPMD_TRY(post_tensors(ctx, args, &coll->posts[0]));
     if (coll->n == 1)
         return SPMD_OK;
-    coll->backwards = spmd__count_collective(ctx, all->mask, bytes) % 2;
+    coll->backwards = spmd__count_collective(ctx, all->mask, (int64_t)bytes) % 2;
     spmd_signature signature = {.op = op,
-                                .dtype = first->dtype,
-                                .count = count,
+                                .dtype = args->in[0].dtype,
+                                .count = spmd__block_count(args->in[0].rank, args->in[0].shape),
                                 .hash = args->hash,
-                                .mail = coll->mailed ? (size_t)packed : 0,
+                                .mail = coll->mailed ? message : 0,
                                 .args = args,
                                 .difference = spmd__coll_difference};
     SPMD_TRY(spmd__meet(ctx, all, &signature, coll->posts[0], coll->posts));
@@ -113,11 +103,9 @@ spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll)
     return SPMD_OK;
 }
 
-const spmd_post *spmd__coll_sorted(const spmd_coll *coll, spmd_post room[SPMD_MAX_DEVICES])
+const spmd_post *spmd__coll_sort(const spmd_coll *coll, spmd_post room[SPMD_MAX_DEVICES])
 {
     int device[SPMD_MAX_DEVICES];
-    if (coll->all->sorted && coll->device == coll->all->device)
-        return coll->posts;
     for (int k = 0; k < coll->n; k++) {
         int at = k;
         for (; at > 0 && device[at - 1] > coll->device[k]; at--) {

@@ -39,12 +39,22 @@ spmd_status spmd__coll_close(spmd_ctx *ctx, const spmd_coll *coll);
 void spmd__coll_difference(const spmd_mesh *mesh, const char *op, const spmd_told *a, const spmd_told *b,
                            char text[SPMD_DIFFERENCE]);
 size_t spmd__coll_offset(const spmd_kernel_args *args, int k); /* of input k in a message */
-/* Input and output k, in what a shard posted. Outputs are not posted by mail; a shard's own inputs are where they were. */
-const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k);
+/* Input and output k, in what a shard posted. By mail come the others' inputs only: no outputs, and not one's own. */
+static inline const void *spmd__coll_input(const spmd_coll *coll, const spmd_kernel_args *args, spmd_post post, int k)
+{
+    if (coll->mailed)
+        return post.data ? (const char *)post.data + spmd__coll_offset(args, k) : args->in[k].data;
+    return args->nin == 1 ? post.data : ((const void *const *)post.data)[k];
+}
 void *spmd__coll_output(const spmd_kernel_args *args, spmd_post post, int k);
 /* The team's posts by device number: the order of sums, whatever the order of places. `room` is for those that must be
  * sorted. */
-const spmd_post *spmd__coll_sorted(const spmd_coll *coll, spmd_post room[SPMD_MAX_DEVICES]);
+const spmd_post *spmd__coll_sort(const spmd_coll *coll, spmd_post room[SPMD_MAX_DEVICES]);
+static inline const spmd_post *spmd__coll_sorted(const spmd_coll *coll, spmd_post room[SPMD_MAX_DEVICES])
+{
+    bool sorted = coll->all->sorted && coll->device == coll->all->device;
+    return sorted ? coll->posts : spmd__coll_sort(coll, room);
+}
 
 /* attr.i of all_gather, psum_scatter and what is made of them; and the number of groups in every collective that may
  * have groups (0: one group of all). The groups themselves are in attr.table, see groups.c. */
@@ -117,8 +127,8 @@ typedef struct spmd_coll_limits {
 } spmd_coll_limits;
 extern const spmd_coll_limits spmd__coll_limits[];
 extern const int spmd__coll_nlimits;
-/* message: -1 if the call cannot go by mail; footprint: 0 if it must not go past the caches. */
-spmd_way spmd__coll_way(const spmd_mesh *mesh, int members, int64_t message, int64_t footprint);
+/* message: its bytes; -1 if the call cannot go by mail. */
+spmd_way spmd__coll_way(const spmd_mesh *mesh, int members, int64_t message, const spmd_kernel_args *args);
 /* For the bench, between launches: from here on this way wherever it can be gone. */
 void spmd__force_way(spmd_mesh *mesh, spmd_way way);
 

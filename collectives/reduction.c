@@ -101,14 +101,11 @@ static void warn_reduced(spmd_ctx *ctx, spmd_reduction kind, const spmd_tensor *
                    spmd__site(ctx), axes, shape);
 }
 
-spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in, int n,
-                         const char *text, spmd_tensor *out)
+static spmd_status reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in, int n,
+                          const char *text, spmd_tensor *out)
 {
     const spmd_mesh *mesh = spmd_ctx_mesh(ctx);
-    spmd_known *known = n == 1 ? spmd__known_text(ctx, op, text, in) : NULL;
     spmd_axes axes;
-    if (known)
-        return spmd__emit_known(ctx, known, in, out);
     SPMD_CHECK(n >= 0, SPMD_EINVAL, "%s of a list of %d tensors; expected 0 or more", op->name, n);
     SPMD_TRY(spmd__axes_parse(mesh, text, &axes));
     /* In automatic mode values are the same everywhere, and so are their mean and their largest. */
@@ -133,6 +130,13 @@ spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, 
     if (n == 1 && !reduced) /* else every place of such a call has its warning */
         spmd__remember_text(ctx, op, text);
     return SPMD_OK;
+}
+
+spmd_status spmd__reduce(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in, int n,
+                         const char *text, spmd_tensor *out)
+{
+    spmd_known *known = n == 1 ? spmd__known_text(ctx, op, text, in) : NULL;
+    return known ? spmd__emit_known(ctx, known, in, out) : reduce(ctx, op, kind, in, n, text, out);
 }
 
 spmd_status spmd__reduce_groups(spmd_ctx *ctx, const spmd_op *op, spmd_reduction kind, const spmd_tensor *in,

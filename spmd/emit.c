@@ -99,13 +99,18 @@ static spmd_status partial_state(spmd_ctx *ctx, const spmd_call *call, uint8_t *
     return SPMD_OK;
 }
 
-static spmd_status check_inputs(spmd_ctx *ctx, const spmd_op *op, const spmd_tensor *in, int nin)
+static spmd_status check_thread(const spmd_ctx *ctx, const spmd_op *op)
 {
     SPMD_CHECK(
         pthread_equal(ctx->thread, pthread_self()), SPMD_EINVAL,
         "%s called from another thread than the shard's own: only the thread that runs the shard function may use "
         "its context",
         op->name);
+    return SPMD_OK;
+}
+
+static spmd_status check_inputs(const spmd_ctx *ctx, const spmd_op *op, const spmd_tensor *in, int nin)
+{
     for (int k = 0; k < nin; k++)
         SPMD_TRY(spmd__check_alive(ctx, op->name, k, &in[k]));
     return SPMD_OK;
@@ -278,7 +283,7 @@ static spmd_status apply_rules(spmd_ctx *ctx, spmd_call *call)
     return SPMD_OK;
 }
 
-/* A call is made as it was the last time, but for the values. */
+/* A call is made as it was the last time, but for the values. That this is the shard's own thread is known, too. */
 spmd_status spmd__emit_known(spmd_ctx *ctx, spmd_known *known, const spmd_tensor *in, spmd_tensor *out)
 {
     spmd_call *call = &known->call;
@@ -321,6 +326,7 @@ spmd_status spmd__emit(spmd_ctx *ctx, const spmd_op *op, const spmd_attr *attr, 
     spmd_known *known = spmd__known(ctx, op, attr, in, nin, nout, &hit);
     if (hit)
         return spmd__emit_known(ctx, known, in, out);
+    SPMD_TRY(check_thread(ctx, op));
     SPMD_TRY(check_inputs(ctx, op, in, nin));
     if (nin + nout > SMALL)
         tensors = spmd__scratch(ctx, (size_t)(nin + nout) * sizeof *tensors);

@@ -14,19 +14,33 @@ const spmd_coll_limits spmd__coll_limits[] = {
 };
 const int spmd__coll_nlimits = sizeof spmd__coll_limits / sizeof *spmd__coll_limits;
 
-static bool worth_streaming(const spmd_coll_limits *row, int64_t footprint)
+/* Bytes of inputs and outputs on all shards. 0 in place, where nothing goes past the caches: what is overwritten has
+ * just been read. */
+static int64_t footprint(const spmd_kernel_args *args, int members)
+{
+    size_t bytes = 0;
+    if (args->in[0].data == args->out[0].data)
+        return 0;
+    for (int k = 0; k < args->nin; k++)
+        bytes += spmd__view_bytes(&args->in[k]);
+    for (int k = 0; k < args->nout; k++)
+        bytes += spmd__view_bytes(&args->out[k]);
+    return members * (int64_t)bytes;
+}
+
+static bool worth_streaming(const spmd_coll_limits *row, int64_t bytes)
 {
     enum { LEAST = 1 << 20 };
     long cache = 0;
-    if (footprint < LEAST) /* most calls: the system is not asked */
+    if (bytes < LEAST) /* most calls: the system is not asked */
         return false;
 #ifdef _SC_LEVEL3_CACHE_SIZE
     cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
 #endif
-    return footprint >= (cache > 0 && cache < row->stream ? cache : row->stream);
+    return bytes >= (cache > 0 && cache < row->stream ? cache : row->stream);
 }
 
-spmd_way spmd__coll_way(const spmd_mesh *mesh, int members, int64_t message, int64_t footprint)
+spmd_way spmd__coll_way(const spmd_mesh *mesh, int members, int64_t message, const spmd_kernel_args *args)
 {
     bool mailable = message >= 0 && message <= SPMD_MAIL_BYTES;
     switch (mesh->forced_way) {
@@ -35,7 +49,7 @@ spmd_way spmd__coll_way(const spmd_mesh *mesh, int members, int64_t message, int
     case SPMD_WAY_DIRECT:
         return SPMD_WAY_DIRECT;
     case SPMD_WAY_STREAM:
-        return footprint > 0 ? SPMD_WAY_STREAM : SPMD_WAY_DIRECT;
+        return footprint(args, members) > 0 ? SPMD_WAY_STREAM : SPMD_WAY_DIRECT;
     default:
         break;
     }
@@ -44,7 +58,7 @@ spmd_way spmd__coll_way(const spmd_mesh *mesh, int members, int64_t message, int
         row++;
     if (mailable && message <= row->mail)
         return SPMD_WAY_MAIL;
-    return worth_streaming(row, footprint) ? SPMD_WAY_STREAM : SPMD_WAY_DIRECT;
+    return worth_streaming(row, footprint(args, members)) ? SPMD_WAY_STREAM : SPMD_WAY_DIRECT;
 }
 
 void spmd__force_way(spmd_mesh *mesh, spmd_way way)
