@@ -7,7 +7,7 @@
 
 const spmd_coll_limits spmd__coll_limits[] = {
     /* members up to, by mail up to, past the caches from */
-    {2, 1024, 25165824},
+    {2, 2048, 25165824},
     {4, 4096, 25165824},
     {8, 4096, 25165824},
     {64, 2048, 25165824},
