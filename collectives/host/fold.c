@@ -288,6 +288,26 @@ static void fold_half_tile(const spmd_fold *fold, const void *const *src, int ns
     out[n - 1] = last[0][0];
 }
 
+/* Sums and means of two shards' f32, to both of them: one pass. */
+static bool is_f32_twice(const spmd_fold *fold, int nsrc, int ndst)
+{
+    bool adds = fold->kind == SPMD_REDUCE_SUM || (fold->kind == SPMD_REDUCE_MEAN && has_inverse(fold->divisor));
+    return nsrc == 2 && ndst == 2 && adds && fold->in == SPMD_F32 && fold->out == SPMD_F32 && !fold->stream;
+}
+
+SPMD_CLONES static void add_f32_twice(float *out, float *too, const float *a, const float *b, float factor, int64_t n)
+{
+    if (factor == 1) { /* even a product is felt: a fifth of the time of 1 MiB */
+        SPMD_SAME_PLACE
+        for (int64_t k = 0; k < n; k++)
+            out[k] = too[k] = a[k] + b[k];
+        return;
+    }
+    SPMD_SAME_PLACE
+    for (int64_t k = 0; k < n; k++)
+        out[k] = too[k] = (a[k] + b[k]) * factor;
+}
+
 /* Small messages feel every instruction: the long ways stay out of the short one. */
 #define APART static __attribute__((noinline))
 
@@ -334,6 +354,8 @@ void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *c
     bool two = nsrc == 2 && fold->in == type && !half && fold->kind != SPMD_REDUCE_MEAN && !fold->stream;
     if (two && ndst == 1 && count <= TILE)
         combine(type, fold->kind, dst[0], src[0], src[1], (int)count);
+    else if (is_f32_twice(fold, nsrc, ndst))
+        add_f32_twice(dst[0], dst[1], src[0], src[1], 1 / fold->divisor, count);
     else if (two)
         fold_two(fold, src[0], src[1], dst, ndst, count);
     else
