@@ -295,9 +295,11 @@ static bool is_f32_twice(const spmd_fold *fold, int nsrc, int ndst)
     return nsrc == 2 && ndst == 2 && adds && fold->in == SPMD_F32 && fold->out == SPMD_F32 && !fold->stream;
 }
 
-SPMD_CLONES static void add_f32_twice(float *out, float *too, const float *a, const float *b, float factor, int64_t n)
+SPMD_CLONES static void fold_f32_twice(const spmd_fold *fold, float *out, float *too, const float *a, const float *b,
+                                       int64_t n)
 {
-    if (factor == 1) { /* even a product is felt: a fifth of the time of 1 MiB */
+    float factor = 1 / fold->divisor;
+    if (fold->kind == SPMD_REDUCE_SUM) { /* even a product is felt: a fifth of the time of 1 MiB */
         SPMD_SAME_PLACE
         for (int64_t k = 0; k < n; k++)
             out[k] = too[k] = a[k] + b[k];
@@ -355,7 +357,7 @@ void spmd__fold(const spmd_fold *fold, const void *const *src, int nsrc, void *c
     if (two && ndst == 1 && count <= TILE)
         combine(type, fold->kind, dst[0], src[0], src[1], (int)count);
     else if (is_f32_twice(fold, nsrc, ndst))
-        add_f32_twice(dst[0], dst[1], src[0], src[1], 1 / fold->divisor, count);
+        fold_f32_twice(fold, dst[0], dst[1], src[0], src[1], count);
     else if (two)
         fold_two(fold, src[0], src[1], dst, ndst, count);
     else
