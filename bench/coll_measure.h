@@ -34,7 +34,7 @@ spmd_status coll_find_groups(const spmd_mesh *mesh, const char *axes, coll_group
 /* `bytes` is rounded up to a size that the group can cut. */
 spmd_status coll_measure(const coll_setup *setup, const coll_row *row, int64_t bytes, coll_result *out);
 
-/* The same calls two ways, in turns. */
+/* The same calls two ways, in turns; as programs make them: write the own input, call, read the own result. */
 typedef struct coll_race {
     spmd_way ways[2];
     double us[2]; /* medians of COLL_SAMPLES samples */

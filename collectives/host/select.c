@@ -1,16 +1,17 @@
-/* Which way a call goes: a table, which `bench_collectives --choice` measures again and prints in this form. By mail
- * goes what is not slower so, for psum, all_gather and psum_scatter. A virtual machine is told of caches that it shares
- * with others, so of the last-level cache's size and the row the smaller one counts. */
+/* Which way a call goes: a table, which `bench_collectives --choice` measures again and prints in this form, by calls
+ * as programs make them: write the own input, call, read the own result. By mail goes what is not slower so for psum
+ * and psum_scatter, whose work is shared the other way; past the caches, for psum and all_gather. A virtual machine is
+ * told of caches that it shares with others, so of the last-level cache's size and the row the smaller one counts. */
 #include "collectives/coll.h"
 #include "spmd/ctx.h"
 #include <unistd.h>
 
 const spmd_coll_limits spmd__coll_limits[] = {
     /* members up to, by mail up to, past the caches from */
-    {2, 2048, 25165824},
-    {4, 4096, 25165824},
-    {8, 4096, 25165824},
-    {64, 2048, 25165824},
+    {2, 4096, 33554432},
+    {4, 8192, 33554432},
+    {8, 8192, 33554432},
+    {64, 8192, 33554432},
 };
 const int spmd__coll_nlimits = sizeof spmd__coll_limits / sizeof *spmd__coll_limits;
 

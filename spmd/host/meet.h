@@ -61,7 +61,7 @@ spmd_status spmd__meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signat
  * is a copy. Only the others may read it, in the same meeting: the next writer may be one of them. Nobody needs to wait
  * for its readers: this shard gets the same box again two meetings later, and by then every member has come to the
  * meeting in between. Local. */
-enum { SPMD_MAIL_BYTES = 4096 };
+enum { SPMD_MAIL_BYTES = 8192 };
 void *spmd__mail_box(const spmd_ctx *ctx, const spmd_group *group);
 
 #endif
