@@ -46,12 +46,12 @@ static void gather_one(const spmd_coll *coll, const spmd_kernel_args *args, int 
 {
     const spmd_view *in = &args->in[list];
     int64_t run = spmd__coll_run(in->shape, (int)args->attr->i[SPMD_COLL_DIM], in->rank);
-    for (int i = 0; i < coll->n; i++) { /* everybody starts with another block */
-        int k = (coll->me + i) % coll->n;
-        spmd__copy_piece(coll->copy, args->out[list].data, (spmd_pieces){run, coll->n, k},
-                         spmd__coll_input(coll, args, coll->posts[k], list), (spmd_pieces){run, 1, 0},
-                         spmd_view_count(in), spmd_dtype_size(in->dtype));
-    }
+    int64_t count = spmd__block_count(in->rank, in->shape);
+    size_t size = spmd__dtype_size(in->dtype);
+    int n = coll->n;
+    for (int i = 0, k = coll->me; i < n; i++, k = k + 1 < n ? k + 1 : 0) /* everybody starts with another one */
+        spmd__copy_piece(coll->copy, args->out[list].data, (spmd_pieces){run, n, k},
+                         spmd__coll_input(coll, args, coll->posts[k], list), (spmd_pieces){run, 1, 0}, count, size);
 }
 
 static spmd_status gather_host(spmd_ctx *ctx, const spmd_kernel_args *args)

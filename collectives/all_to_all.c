@@ -51,13 +51,11 @@ static spmd_status exchange_host(spmd_ctx *ctx, const spmd_kernel_args *args)
     spmd_coll coll;
     SPMD_TRY(spmd__coll_open(ctx, "all_to_all", args, NULL, &coll));
     int n = coll.n;
-    int64_t from, to, count = spmd_view_count(in) / n;
+    int64_t from, to, count = spmd__block_count(in->rank, in->shape) / n;
     spmd__all_to_all_runs(args, n, &from, &to);
-    for (int step = 0; step < n; step++) { /* everybody starts with another block */
-        int k = (coll.me + step) % n;
+    for (int step = 0, k = coll.me; step < n; step++, k = k + 1 < n ? k + 1 : 0) /* everybody starts with another one */
         spmd__copy_piece(coll.copy, out->data, (spmd_pieces){to, n, k}, spmd__coll_input(&coll, args, coll.posts[k], 0),
-                         (spmd_pieces){from, n, coll.me}, count, spmd_dtype_size(in->dtype));
-    }
+                         (spmd_pieces){from, n, coll.me}, count, spmd__dtype_size(in->dtype));
     SPMD_TRY(spmd__coll_close(ctx, &coll));
     return SPMD_OK;
 }

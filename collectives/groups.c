@@ -51,11 +51,9 @@ static spmd_status parse_table(const char *op, const char *text, int n, int8_t *
     return SPMD_OK;
 }
 
-spmd_status spmd__groups_parse(const char *op, const char *text, int n, bool equal, spmd_attr *attr)
+static spmd_status parse(const char *op, const char *text, int n, bool equal, spmd_attr *attr)
 {
     int sizes[SPMD_MAX_DEVICES] = {0}, ngroups = 0;
-    if (!text)
-        return SPMD_OK;
     SPMD_TRY(parse_table(op, text, n, attr->table, sizes, &ngroups));
     for (int g = 1; equal && g < ngroups; g++)
         SPMD_CHECK(sizes[g] == sizes[0], SPMD_EINVAL,
@@ -63,6 +61,11 @@ spmd_status spmd__groups_parse(const char *op, const char *text, int n, bool equ
                    sizes[0], g, sizes[g]);
     attr->i[SPMD_COLL_GROUPS] = ngroups;
     return SPMD_OK;
+}
+
+spmd_status spmd__groups_parse(const char *op, const char *text, int n, bool equal, spmd_attr *attr)
+{
+    return text ? parse(op, text, n, equal, attr) : SPMD_OK;
 }
 
 void spmd__groups_narrow(const spmd_attr *attr, spmd_coll *coll)
