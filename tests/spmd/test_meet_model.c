@@ -1,8 +1,8 @@
 /* The meeting's protocol (spmd/host/meet.c) as a model: every interleaving of a few threads and meetings is explored.
  *
  * Checked: nobody sleeps for ever although everybody else is done or asleep too (a lost wake-up), and nobody reads a
- * line that already belongs to another meeting. The same search finds both faults as soon as the protocol is broken in
- * the ways one would be tempted to: each is a row. */
+ * line, or a copy that came by mail, that already belongs to another meeting. The same search finds both faults as soon
+ * as the protocol is broken in the ways one would be tempted to: each is a row. */
 #include "spmd/testing.h"
 #include <stdio.h>
 
@@ -15,6 +15,7 @@ enum pc {
     WAKE,
     CHECK,
     READ,
+    READ_MAIL,
     COUNT_IN,
     TAKE_EPOCH,
     CHECK_AGAIN,
@@ -23,6 +24,10 @@ enum pc {
     COUNT_OUT,
     DONE
 };
+
+/* Where copies lie: nowhere; as the lines, one a member and parity; two boxes that two members hand to and fro; one a
+ * member. */
+typedef enum mail { NO_MAIL, BY_PARITY, HANDED, ONE_BOX } mail;
 
 typedef struct variant {
     const char *name;
@@ -34,7 +39,10 @@ typedef struct variant {
     bool flag_first;    /* publish, then write what the line says */
     bool glance;        /* look at the others' flags first; for waiters only before waiting and at the end */
     bool no_last_look;  /* with glance: not at the end */
-    const char *fault;  /* NULL: none may be found */
+    mail mail;
+    unsigned without;  /* bit m: meeting m has no mail */
+    bool own_copy;     /* members read their own copies, too */
+    const char *fault; /* NULL: none may be found */
 } variant;
 
 typedef struct thread {
@@ -44,7 +52,7 @@ typedef struct thread {
 
 typedef struct state {
     thread t[MAX_THREADS];
-    uint8_t sequence[MAX_THREADS][2], payload[MAX_THREADS][2];
+    uint8_t sequence[MAX_THREADS][2], payload[MAX_THREADS][2], box[MAX_THREADS][2];
     uint8_t waiters, epoch;
 } state;
 
@@ -59,6 +67,24 @@ typedef struct search {
 static int line_of(const variant *v, int meeting)
 {
     return v->one_line ? 0 : meeting & 1;
+}
+
+/* Of a member's copy for a meeting. */
+static uint8_t *box_of(const variant *v, state *s, int member, int meeting)
+{
+    if (v->mail == HANDED)
+        return &s->box[(member + meeting) & 1][0];
+    return &s->box[member][v->mail == ONE_BOX ? 0 : meeting & 1];
+}
+
+static bool has_mail(const variant *v, int meeting)
+{
+    return v->mail != NO_MAIL && !(v->without >> meeting & 1);
+}
+
+static uint8_t copy_of(int member, int meeting)
+{
+    return (uint8_t)(member << 4 | meeting);
 }
 
 static uint64_t hash_of(const state *s)
@@ -83,7 +109,16 @@ static void visit(search *x, const state *s)
     x->pending[x->npending++] = *s;
 }
 
-/* All others have been met: the next meeting, or the end. */
+static void next_meeting(const variant *v, thread *t, int me)
+{
+    t->looked = false;
+    t->other = me == 0;
+    bool last = t->meeting == v->meetings;
+    t->pc = last ? DONE : v->flag_first ? PUBLISH : WRITE;
+    t->meeting += !last;
+}
+
+/* The next one to be met. When all have been: the mail, or the next meeting. */
 static void next_other(const variant *v, thread *t, int me)
 {
     do
@@ -98,11 +133,19 @@ static void next_other(const variant *v, thread *t, int me)
         t->pc = LOOK_FOR_WAITERS;
         return;
     }
-    t->looked = false;
-    t->other = me == 0;
-    bool last = t->meeting == v->meetings;
-    t->pc = last ? DONE : v->flag_first ? PUBLISH : WRITE;
-    t->meeting += !last;
+    if (has_mail(v, t->meeting))
+        t->pc = READ_MAIL;
+    else
+        next_meeting(v, t, me);
+}
+
+static bool has_all_copies(const variant *v, state *s, int me)
+{
+    bool right = true;
+    for (int k = 0; k < v->threads; k++)
+        if (k != me || v->own_copy)
+            right &= *box_of(v, s, k, s->t[me].meeting) == copy_of(k, s->t[me].meeting);
+    return right;
 }
 
 /* One atomic step of thread `me`. */
@@ -115,6 +158,8 @@ static void step(search *x, state *s, int me)
     switch ((enum pc)t->pc) {
     case WRITE:
         s->payload[me][line] = t->meeting;
+        if (has_mail(v, t->meeting))
+            *box_of(v, s, me, t->meeting) = copy_of(me, t->meeting);
         t->pc = v->waiters_first || v->flag_first ? LOOK_FOR_WAITERS : PUBLISH;
         break;
     case PUBLISH:
@@ -140,6 +185,11 @@ static void step(search *x, state *s, int me)
         if (s->payload[t->other][line] != t->meeting)
             x->fault = "a line was read that holds another meeting";
         next_other(v, t, me);
+        break;
+    case READ_MAIL:
+        if (!has_all_copies(v, s, me))
+            x->fault = "a copy was read that belongs to another meeting";
+        next_meeting(v, t, me);
         break;
     case COUNT_IN:
         s->waiters++;
@@ -202,6 +252,22 @@ static const variant variants[] = {
      .meetings = 2,
      .flag_first = true,
      .fault = "a line was read that holds another meeting"},
+    {.name = "mail, 3 threads", .threads = 3, .meetings = 2, .mail = BY_PARITY},
+    {.name = "mail, own copies read", .threads = 2, .meetings = 4, .mail = BY_PARITY, .own_copy = true},
+    {.name = "boxes handed to and fro", .threads = 2, .meetings = 4, .glance = true, .mail = HANDED},
+    {.name = "the same, not in meeting 2", .threads = 2, .meetings = 4, .mail = HANDED, .without = 1 << 2},
+    {.name = "the same, not in 2 and 3", .threads = 2, .meetings = 4, .mail = HANDED, .without = 3 << 2},
+    {.name = "one box",
+     .threads = 2,
+     .meetings = 2,
+     .mail = ONE_BOX,
+     .fault = "a copy was read that belongs to another meeting"},
+    {.name = "boxes handed over, own copies read",
+     .threads = 2,
+     .meetings = 2,
+     .mail = HANDED,
+     .own_copy = true,
+     .fault = "a copy was read that belongs to another meeting"},
 };
 
 START_TEST(every_interleaving)
