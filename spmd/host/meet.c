@@ -388,13 +388,14 @@ static void publish(meeting *m, const spmd_signature *signature, spmd_post post)
 #endif
 }
 
-/* A copy that will be read: it comes while calls are compared. Eight lines at a time, for the sake of a short loop. */
-static void expect_to_read(const char *copy, size_t bytes)
+/* A copy that will be read: it comes while calls are compared. If they differ, it is no copy, and asking does no harm.
+ * Eight lines at a time, for the sake of a short loop. */
+static void expect_to_read(const void *copy, size_t bytes)
 {
     enum { LINE = 64, BATCH = 8 * LINE };
     for (size_t k = 0; k < bytes; k += BATCH)
         for (size_t j = 0; j < BATCH; j += LINE)
-            spmd__expect_read(copy + k + j);
+            spmd__expect_read((const void *)((uintptr_t)copy + k + j));
 }
 
 static spmd_status meet(spmd_ctx *ctx, const spmd_group *group, const spmd_signature *signature, spmd_post post,
