@@ -109,10 +109,9 @@ static void visit(search *x, const state *s)
     x->pending[x->npending++] = *s;
 }
 
-static void next_meeting(const variant *v, thread *t, int me)
+static void next_meeting(const variant *v, thread *t)
 {
     t->looked = false;
-    t->other = me == 0;
     bool last = t->meeting == v->meetings;
     t->pc = last ? DONE : v->flag_first ? PUBLISH : WRITE;
     t->meeting += !last;
@@ -133,10 +132,11 @@ static void next_other(const variant *v, thread *t, int me)
         t->pc = LOOK_FOR_WAITERS;
         return;
     }
+    t->other = me == 0;
     if (has_mail(v, t->meeting))
         t->pc = READ_MAIL;
     else
-        next_meeting(v, t, me);
+        next_meeting(v, t);
 }
 
 static bool has_all_copies(const variant *v, state *s, int me)
@@ -189,7 +189,7 @@ static void step(search *x, state *s, int me)
     case READ_MAIL:
         if (!has_all_copies(v, s, me))
             x->fault = "a copy was read that belongs to another meeting";
-        next_meeting(v, t, me);
+        next_meeting(v, t);
         break;
     case COUNT_IN:
         s->waiters++;
