@@ -43,12 +43,10 @@ void spmd__copy_piece(spmd_copy *copy, void *dst, spmd_pieces to, const void *sr
     int64_t step = d.run < s.run ? d.run : s.run;
     if ((size_t)step * size < LEAST)
         copy = spmd__copy;
-    if (step == count) {
+    for (int64_t done = step;; done += step) {
         copy(d.at, s.at, (size_t)step * size);
-        return;
-    }
-    for (int64_t done = 0; done < count; done += step) {
-        copy(d.at, s.at, (size_t)step * size);
+        if (done >= count)
+            return;
         cursor_step(&d, step, size);
         cursor_step(&s, step, size);
     }
