@@ -5,17 +5,11 @@
 #include <string.h>
 
 /* In a message, inputs begin at cache lines. */
-static size_t whole_lines(size_t bytes)
-{
-    enum { LINE = 64 };
-    return (bytes + LINE - 1) / LINE * LINE;
-}
-
 size_t spmd__coll_offset(const spmd_kernel_args *args, int k)
 {
     size_t offset = 0;
     for (int j = 0; j < k; j++)
-        offset += whole_lines(spmd__view_bytes(&args->in[j]));
+        offset += spmd__whole_lines(spmd__view_bytes(&args->in[j]));
     return offset;
 }
 
@@ -49,7 +43,7 @@ static spmd_post post_copies(const spmd_ctx *ctx, const spmd_group *group, const
     for (int k = 0; k < args->nin; k++) {
         size_t bytes = spmd__view_bytes(&args->in[k]);
         spmd__copy(end, args->in[k].data, bytes);
-        end += whole_lines(bytes);
+        end += spmd__whole_lines(bytes);
     }
     return (spmd_post){.data = box};
 }
@@ -64,7 +58,7 @@ spmd_status spmd__coll_open(spmd_ctx *ctx, const char *op, const spmd_kernel_arg
     size_t bytes = 0, message = 0;
     for (int k = 0; k < args->nin; k++) {
         size_t more = spmd__view_bytes(&args->in[k]);
-        message = whole_lines(message) + more;
+        message = spmd__whole_lines(message) + more;
         bytes += more;
     }
     bool mailable = !post && coll->n > 1;

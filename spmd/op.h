@@ -131,6 +131,11 @@ static inline size_t spmd__tensor_bytes(const spmd_tensor *t)
 {
     return (size_t)spmd__block_count(t->rank, t->shape) * spmd__dtype_size(t->dtype);
 }
+static inline size_t spmd__whole_lines(size_t bytes) /* rounded up to cache lines */
+{
+    enum { LINE = 64 };
+    return (bytes + LINE - 1) / LINE * LINE;
+}
 static inline bool spmd__shape_equal(const spmd_tensor *a, const spmd_tensor *b) /* rank and shape */
 {
     bool same = a->rank == b->rank;

@@ -128,19 +128,14 @@ static void expire(shelf *s, spmd_planned *plan, uint32_t ended, const uint32_t 
 }
 
 /* Values begin at cache lines. */
-static size_t whole_lines(size_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 static void put(shelf *s, spmd_planned *value)
 {
-    size_t bytes = whole_lines(value->bytes), at = 0;
+    size_t bytes = spmd__whole_lines(value->bytes), at = 0;
     int place = 0;
     for (; place < s->n; place++) {
         if (s->value[place]->offset >= at + bytes)
             break;
-        at = s->value[place]->offset + whole_lines(s->value[place]->bytes);
+        at = s->value[place]->offset + spmd__whole_lines(s->value[place]->bytes);
     }
     memmove(s->value + place + 1, s->value + place, (size_t)(s->n - place) * sizeof *s->value);
     s->value[place] = value;
@@ -211,7 +206,7 @@ static spmd_status place_memory(spmd_program *p)
     for (int c = 0; c < p->ncopies; c++) { /* an input that is returned as another output may be overwritten first */
         const spmd_planned *value = root_of(p, p->out[p->copies[c]].id);
         p->stage[c] = s.top;
-        s.top += value->place == SPMD_PLACE_INPUT ? whole_lines(value->bytes) : 0;
+        s.top += value->place == SPMD_PLACE_INPUT ? spmd__whole_lines(value->bytes) : 0;
     }
     p->info.memory_bytes = (int64_t)s.top;
     p->memory = spmd__block_alloc(p->device, s.top);
